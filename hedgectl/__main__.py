@@ -1,0 +1,5 @@
+"""``python -m hedgectl``."""
+
+from hedgectl.cli import main
+
+main()
