@@ -1,0 +1,133 @@
+"""What a view is made of (headings, text, tables) and how each block looks in a terminal, Markdown, CSV and JSONL."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph. ``label`` stands before it (``verdict``); ``style`` is a rich style, never the only carrier of a meaning."""
+
+    text: str
+    label: str = ""
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under named columns. ``main`` marks the table that ``-o csv`` and ``-o jsonl`` print.
+
+    ``records`` are the same rows for machines: unrounded values under stable names, one dict a row.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    records: Sequence[dict[str, Any]] = ()
+    main: bool = False
+    left: int = 1  # how many leading columns are text and stand left
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Records for machines only: what csv and jsonl print, shown in no other format."""
+
+    records: Sequence[dict[str, Any]] = field(default_factory=tuple)
+    main: bool = True
+
+
+Block = Text | Table | Rows
+View = Sequence[Block]
+
+
+def terminal(view: View, *, width: int, color: bool) -> str:
+    """Text for a terminal of ``width`` columns; cells wrap, nothing is cut."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.table import Table as RichTable
+    from rich.text import Text as RichText
+
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer, width=width, force_terminal=color, color_system="standard" if color else None,
+        highlight=False, markup=False, emoji=False, legacy_windows=False,
+    )  # fmt: skip
+    for block in view:
+        if isinstance(block, Text):
+            indent = 2 if block.label else 0
+            if block.label:
+                grid = RichTable.grid(padding=(0, 2, 0, 0))
+                grid.add_column(width=9, no_wrap=True)
+                grid.add_column(overflow="fold")
+                grid.add_row(RichText(block.label, style="bold" if color else ""), RichText(block.text, style=block.style))
+                console.print(grid)
+            else:
+                console.print(Padding(RichText(block.text, style=block.style), (0, 0, 0, indent)))
+        elif isinstance(block, Table):
+            table = RichTable(
+                title=block.title or None, title_justify="left", title_style="bold" if color else "", box=None,
+                pad_edge=False, padding=(0, 2, 0, 0), caption=block.caption or None, caption_justify="left", caption_style="",
+                header_style="bold" if color else "",
+            )  # fmt: skip
+            for index, name in enumerate(block.columns):
+                table.add_column(name, justify="left" if index < block.left else "right", overflow="fold")
+            for row in block.rows:
+                table.add_row(*[RichText(cell) for cell in row])
+            console.print(table)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n"))
+
+
+def markdown(view: View) -> str:
+    """GitHub-flavoured Markdown."""
+    parts: list[str] = []
+    for block in view:
+        if isinstance(block, Text) and block.text:
+            parts.append(f"**{block.label}**: {block.text}" if block.label else block.text)
+        elif isinstance(block, Table):
+            lines = [f"**{block.title}**", ""] if block.title else []
+            lines.append("| " + " | ".join(_cell(c) for c in block.columns) + " |")
+            lines.append("|" + "|".join(" --- " if i < block.left else " ---: " for i in range(len(block.columns))) + "|")
+            lines += ["| " + " | ".join(_cell(c) for c in row) + " |" for row in block.rows]
+            if block.caption:
+                lines += ["", block.caption]
+            parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def csv_text(view: View) -> str:
+    """The main records as RFC 4180 CSV with a header and LF line ends."""
+    records = _records(view)
+    names: list[str] = []
+    for record in records:
+        names += [key for key in record if key not in names]
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, fieldnames=names, lineterminator="\n")
+    writer.writeheader()
+    for record in records:
+        writer.writerow({k: json.dumps(v, ensure_ascii=False) if isinstance(v, dict | list) else v for k, v in record.items()})
+    return buffer.getvalue()
+
+
+def jsonl(view: View) -> str:
+    """The main records, one JSON object a line."""
+    return "".join(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n" for record in _records(view))
+
+
+def _records(view: View) -> Sequence[dict[str, Any]]:
+    for block in view:
+        if isinstance(block, Table | Rows) and block.main:
+            if block.records or isinstance(block, Rows):
+                return block.records
+            return [dict(zip(block.columns, row, strict=True)) for row in block.rows]
+    return ()
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,172 @@
+"""The only writer of stdout (data) and stderr (everything else).
+
+Documents leave as ``table | json | jsonl | csv | md``; the bytes are the same in a pipe, in a file and with ``--out``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hedgectl.cli import blocks
+from hedgectl.errors import HedgectlError, UsageError
+
+_quiet = False
+_verbose = False
+_color = "auto"
+
+FORMATS = ("table", "json", "jsonl", "csv", "md")
+
+
+def configure(*, quiet: bool = False, verbose: bool = False, color: str = "auto") -> None:
+    """Sets how much is said on stderr and whether colour is used (``auto | always | never``)."""
+    global _quiet, _verbose, _color
+    if color not in ("auto", "always", "never"):
+        raise UsageError(f"--color {color}", hint="auto, always or never")
+    _quiet, _verbose, _color = quiet, verbose, color
+
+
+def write_text(text: str, out: Path | None) -> None:
+    """Writes data to stdout, or atomically to the file ``out``: a reader sees the old file or the new one, never half."""
+    if out is None or str(out) == "-":
+        sys.stdout.buffer.write(text.encode("utf-8"))
+        sys.stdout.buffer.flush()
+        return
+    try:
+        handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
+    except OSError as error:
+        raise HedgectlError(f"cannot write {out}: {error.strerror}", where=str(out.parent), hint="choose another --out") from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, out)
+    except OSError as error:
+        raise HedgectlError(f"cannot write {out}: {error.strerror}", where=str(out.parent), hint="free some space or choose another --out") from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def document(doc: dict[str, Any], fmt: str, out: Path | None) -> None:
+    """Prints one document of documents.md in the format asked for."""
+    write_text(render(doc, fmt, width=_width() if out is None else 100, color=_use_color() and out is None), out)
+
+
+def render(doc: dict[str, Any], fmt: str, *, width: int = 100, color: bool = False) -> str:
+    """The text of a document. ``json`` is the document itself; the others show its view (``cli/views``)."""
+    if fmt == "json":
+        return json_text(doc)
+    from hedgectl.cli import views
+
+    view = views.of(doc)
+    if fmt == "table":
+        return blocks.terminal(view, width=width, color=color)
+    if fmt == "md":
+        return blocks.markdown(view)
+    if fmt == "csv":
+        return blocks.csv_text(view)
+    if fmt == "jsonl":
+        return blocks.jsonl(view)
+    raise UsageError(f"-o {fmt} is not known here", hint=f"one of: {', '.join(FORMATS)}")
+
+
+def json_text(doc: Any) -> str:
+    """Canonical JSON for people and pipes: UTF-8, two spaces, no NaN."""
+    return json.dumps(doc, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def flush() -> None:
+    """Flushes stdout, so that a closed pipe is noticed while it can still be handled."""
+    sys.stdout.flush()
+
+
+def error(failure: HedgectlError) -> None:
+    """``hedgectl: error: WHAT``, then ``where:`` and ``hint:`` lines, on stderr."""
+    lines = [f"hedgectl: error: {failure.what}"]
+    if failure.where:
+        lines.append(f"  where: {failure.where}")
+    if failure.hint:
+        lines.append(f"  hint:  {failure.hint}")
+    _stderr("\n".join(lines))
+
+
+def message(text: str) -> None:
+    """A line for people on stderr; silent with ``-q``."""
+    if not _quiet:
+        _stderr(f"hedgectl: {text}")
+
+
+def detail(text: str) -> None:
+    """A line for people who asked for more with ``-v``."""
+    if _verbose:
+        _stderr(f"hedgectl: {text}")
+
+
+def notes(doc: dict[str, Any]) -> None:
+    """Prints the warnings of a document on stderr, for outputs in which they would not be seen."""
+    for note in doc.get("notes", []):
+        if note.get("level") in ("warning", "error"):
+            message(f"{note['level']}: {note['text']}")
+
+
+class Progress:
+    """One line on stderr that is rewritten on a terminal and printed now and then elsewhere."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+        self._live = sys.stderr.isatty() and not _quiet
+
+    def __call__(self, text: str) -> None:
+        if _quiet or text == self._shown:
+            return
+        self._shown = text
+        if self._live:
+            _stderr(f"\r\x1b[2K{text}", end="")
+        elif _verbose:
+            _stderr(f"hedgectl: {text}")
+
+    def clear(self) -> None:
+        if self._live and self._shown:
+            _stderr("\r\x1b[2K", end="")
+            self._shown = ""
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Progress]:
+    """A progress line that is gone when the block ends, however it ends."""
+    line = Progress()
+    try:
+        yield line
+    finally:
+        line.clear()
+
+
+def _stderr(text: str, end: str = "\n") -> None:
+    with contextlib.suppress(OSError, ValueError):  # a closed stderr must not change the outcome
+        sys.stderr.write(text + end)
+        sys.stderr.flush()
+
+
+def _width() -> int:
+    """Columns of the terminal; 100 in a pipe, so that a pipe and a file hold the same bytes."""
+    if not sys.stdout.isatty():
+        return int(os.environ.get("COLUMNS", "100")) if os.environ.get("COLUMNS", "").isdigit() else 100
+    try:
+        return max(60, os.get_terminal_size(sys.stdout.fileno()).columns)
+    except OSError:
+        return 100
+
+
+def _use_color() -> bool:
+    if _color != "auto":
+        return _color == "always"
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
