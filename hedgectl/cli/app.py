@@ -109,7 +109,9 @@ def _run(argv: list[str] | None) -> int:
         return int(error.code)
     except typer.TyperException as error:
         ctx = getattr(error, "ctx", None)
-        hint = f"hedgectl {ctx.command.name} --help" if ctx is not None and ctx.parent is not None else "hedgectl --help"
+        hint = (
+            f"hedgectl {ctx.command.name} --help" if ctx is not None and ctx.parent is not None else "hedgectl --help"
+        )
         output.error(UsageError(error.format_message(), hint=hint))
         return int(ExitCode.USAGE)
     except typer.Abort:
@@ -126,9 +128,15 @@ def _run(argv: list[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.OK)
     except MemoryError:
-        output.error(HedgectlError("out of memory", hint="give --memory-limit, a shorter --window, or a machine with more"))
+        output.error(
+            HedgectlError("out of memory", hint="give --memory-limit, a shorter --window, or a machine with more")
+        )
         return int(ExitCode.FAILED)
     except OSError as error:
         where = str(error.filename) if error.filename else None
-        output.error(HedgectlError(error.strerror or str(error), where=where, hint="check the path, its permissions and the free space"))
+        output.error(
+            HedgectlError(
+                error.strerror or str(error), where=where, hint="check the path, its permissions and the free space"
+            )
+        )
         return int(ExitCode.FAILED)

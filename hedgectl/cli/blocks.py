@@ -56,9 +56,15 @@ def terminal(view: View, *, width: int, color: bool) -> str:
 
     buffer = io.StringIO()
     console = Console(
-        file=buffer, width=width, force_terminal=color, color_system="standard" if color else None,
-        highlight=False, markup=False, emoji=False, legacy_windows=False,
-    )  # fmt: skip
+        file=buffer,
+        width=width,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
     for block in view:
         if isinstance(block, Text):
             indent = 2 if block.label else 0
@@ -66,16 +72,25 @@ def terminal(view: View, *, width: int, color: bool) -> str:
                 grid = RichTable.grid(padding=(0, 2, 0, 0))
                 grid.add_column(width=9, no_wrap=True)
                 grid.add_column(overflow="fold")
-                grid.add_row(RichText(block.label, style="bold" if color else ""), RichText(block.text, style=block.style))
+                grid.add_row(
+                    RichText(block.label, style="bold" if color else ""), RichText(block.text, style=block.style)
+                )
                 console.print(grid)
             else:
                 console.print(Padding(RichText(block.text, style=block.style), (0, 0, 0, indent)))
         elif isinstance(block, Table):
             table = RichTable(
-                title=block.title or None, title_justify="left", title_style="bold" if color else "", box=None,
-                pad_edge=False, padding=(0, 2, 0, 0), caption=block.caption or None, caption_justify="left", caption_style="",
+                title=block.title or None,
+                title_justify="left",
+                title_style="bold" if color else "",
+                box=None,
+                pad_edge=False,
+                padding=(0, 2, 0, 0),
+                caption=block.caption or None,
+                caption_justify="left",
+                caption_style="",
                 header_style="bold" if color else "",
-            )  # fmt: skip
+            )
             for index, name in enumerate(block.columns):
                 table.add_column(name, justify="left" if index < block.left else "right", overflow="fold")
             for row in block.rows:
@@ -93,7 +108,9 @@ def markdown(view: View) -> str:
         elif isinstance(block, Table):
             lines = [f"**{block.title}**", ""] if block.title else []
             lines.append("| " + " | ".join(_cell(c) for c in block.columns) + " |")
-            lines.append("|" + "|".join(" --- " if i < block.left else " ---: " for i in range(len(block.columns))) + "|")
+            lines.append(
+                "|" + "|".join(" --- " if i < block.left else " ---: " for i in range(len(block.columns))) + "|"
+            )
             lines += ["| " + " | ".join(_cell(c) for c in row) + " |" for row in block.rows]
             if block.caption:
                 lines += ["", block.caption]
@@ -111,7 +128,9 @@ def csv_text(view: View) -> str:
     writer = csv.DictWriter(buffer, fieldnames=names, lineterminator="\n")
     writer.writeheader()
     for record in records:
-        writer.writerow({k: json.dumps(v, ensure_ascii=False) if isinstance(v, dict | list) else v for k, v in record.items()})
+        writer.writerow(
+            {k: json.dumps(v, ensure_ascii=False) if isinstance(v, dict | list) else v for k, v in record.items()}
+        )
     return buffer.getvalue()
 
 

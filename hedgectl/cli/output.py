@@ -41,7 +41,9 @@ def write_text(text: str, out: Path | None) -> None:
     try:
         handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     except OSError as error:
-        raise HedgectlError(f"cannot write {out}: {error.strerror}", where=str(out.parent), hint="choose another --out") from error
+        raise HedgectlError(
+            f"cannot write {out}: {error.strerror}", where=str(out.parent), hint="choose another --out"
+        ) from error
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
             stream.write(text)
@@ -50,7 +52,11 @@ def write_text(text: str, out: Path | None) -> None:
         os.chmod(temporary, 0o644)
         os.replace(temporary, out)
     except OSError as error:
-        raise HedgectlError(f"cannot write {out}: {error.strerror}", where=str(out.parent), hint="free some space or choose another --out") from error
+        raise HedgectlError(
+            f"cannot write {out}: {error.strerror}",
+            where=str(out.parent),
+            hint="free some space or choose another --out",
+        ) from error
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
