@@ -1,0 +1,53 @@
+"""The policy document: frozen values, reading with clear complaints, identity, difference, plain words."""
+
+from __future__ import annotations
+
+from hedgectl.policy.document import (
+    ELIGIBLE_FIELDS,
+    SIGNALS,
+    TRIGGERS,
+    Budget,
+    Cancel,
+    Deadline,
+    Delay,
+    DelayRule,
+    Delays,
+    Experiment,
+    Goal,
+    Hedge,
+    PolicyDocument,
+    Rule,
+    Scope,
+    ScopePolicy,
+    Suppress,
+    Target,
+    Window,
+    scope_document,
+)
+from hedgectl.policy.reading import parse, parse_scope, seconds
+
+__all__ = [
+    "ELIGIBLE_FIELDS",
+    "SIGNALS",
+    "TRIGGERS",
+    "Budget",
+    "Cancel",
+    "Deadline",
+    "Delay",
+    "DelayRule",
+    "Delays",
+    "Experiment",
+    "Goal",
+    "Hedge",
+    "PolicyDocument",
+    "Rule",
+    "Scope",
+    "ScopePolicy",
+    "Suppress",
+    "Target",
+    "Window",
+    "parse",
+    "parse_scope",
+    "scope_document",
+    "seconds",
+]
