@@ -1,14 +1,22 @@
-"""The flags that are the same everywhere, their types and their help, in one place."""
+"""The flags that are the same everywhere: their names, types and help, in one place.
+
+A command takes whole groups, ``def breakdown(source: Source, printing: Printing)``; ``@grouped`` spreads each group
+into its flags, so that a flag is written once and cannot differ between commands.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from hedgectl import config
+from hedgectl.cli import output
 from hedgectl.errors import UsageError
 
 
@@ -22,96 +30,114 @@ def _parsed(convert: Callable[[str], Any], expected: str) -> Callable[[str], Any
     return parse
 
 
+R = TypeVar("R")
+
 duration = _parsed(config.seconds, "a duration with its unit, e.g. 250ms, 1.5s, 7d")
 share = _parsed(config.ratio, "a share such as 5% or 0.05")
 
-_DATA, _WHICH, _OUT, _RULES = "Input", "Which requests", "Output", "What is asked"
 
-Logs = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[LOG]...", help="log files, folders or globs; - reads stdin; none: what --db holds", show_default=False
-    ),
-]
-Db = Annotated[
-    Path | None, typer.Option("--db", help="DuckDB file of hedgectl ingest", rich_help_panel=_DATA, show_default=False)
-]
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="settings; default ./hedgectl.toml if it exists", show_default=False)
-]
-Format = Annotated[
-    str | None, typer.Option("--format", help="name of the log's format; default: detected", show_default=False)
-]
-Map = Annotated[
-    Path | None, typer.Option("--map", help="your own format: a TOML that names fields and units", show_default=False)
-]
-Tz = Annotated[str | None, typer.Option("--tz", help="zone of times without one, e.g. Asia/Tokyo", show_default=False)]
-MaxReject = Annotated[
-    float | None,
-    typer.Option(
-        "--max-reject",
-        parser=share,
-        metavar="SHARE",
-        help="rejected share beyond which nothing is taken",
-        show_default=False,
-    ),
-]
-Join = Annotated[bool, typer.Option("--join", help="join two observers of the same requests instead of refusing them")]
-Since = Annotated[
-    str | None, typer.Option("--since", help="first arrival, RFC 3339, e.g. 2026-11-22T00:00:00Z", show_default=False)
-]
-Until = Annotated[str | None, typer.Option("--until", help="end of arrivals (exclusive), RFC 3339", show_default=False)]
-Window = Annotated[
-    float | None,
-    typer.Option(
-        "--window", parser=duration, metavar="DURATION", help="the last part of the log, e.g. 7d", show_default=False
-    ),
-]
-AsOf = Annotated[
-    str | None,
-    typer.Option("--as-of", help="the moment that counts as now; default: the newest row", show_default=False),
-]
-Where = Annotated[
-    str | None,
-    typer.Option(
-        "--where", metavar="SQL", help="condition on request columns, e.g. \"segment = 'pro'\"", show_default=False
-    ),
-]
-Model = Annotated[str | None, typer.Option("--model", help="this model only (exact)", show_default=False)]
-Route = Annotated[str | None, typer.Option("--route", help="this route only (exact)", show_default=False)]
-MinRequests = Annotated[
-    int | None,
-    typer.Option("--min-requests", min=1, help="requests below which nothing is claimed", show_default=False),
-]
-MemoryLimit = Annotated[
-    str | None,
-    typer.Option("--memory-limit", metavar="SIZE", help="memory DuckDB may use, e.g. 1GB", show_default=False),
-]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="seed of all randomness", show_default=False)]
-Output = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json, jsonl, csv or md")]
-Out = Annotated[
-    Path | None, typer.Option("-O", "--out", help="write to this file instead of stdout", show_default=False)
-]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="nothing on stderr but errors")]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="say more on stderr")]
-Color = Annotated[str, typer.Option("--color", metavar="WHEN", help="auto, always or never")]
-Wait = Annotated[
-    float,
-    typer.Option(
-        "--wait",
-        parser=duration,
-        metavar="DURATION",
-        help="wait this long for a database that is held",
-        show_default=False,
-    ),
-]
-PolicyFile = Annotated[
-    str | None, typer.Option("--policy", metavar="FILE", help="a policy document; - reads stdin", show_default=False)
-]
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Which logs, how to read them, and which of their requests."""
+
+    logs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[LOG]...", help="log files, folders or globs; - reads stdin; none: what --db holds"),
+    ] = None
+    db: Annotated[Path | None, typer.Option("--db", help="DuckDB file that hedgectl ingest filled")] = None
+    config_file: Annotated[
+        Path | None, typer.Option("--config", help="settings; default: ./hedgectl.toml if there is one")
+    ] = None
+    format: Annotated[str | None, typer.Option("--format", help="name of the log's format; default: detected")] = None
+    map_file: Annotated[
+        Path | None, typer.Option("--map", help="your own format: a TOML that names fields and units")
+    ] = None
+    tz: Annotated[str | None, typer.Option("--tz", help="zone of times without one, e.g. Asia/Tokyo")] = None
+    join: Annotated[bool, typer.Option("--join", help="join two observers of the same requests")] = False
+    max_reject: Annotated[
+        float | None,
+        typer.Option("--max-reject", parser=share, metavar="SHARE", help="rejected share that is too much"),
+    ] = None
+    since: Annotated[str | None, typer.Option("--since", help="first arrival, e.g. 2026-11-22T00:00:00Z")] = None
+    until: Annotated[str | None, typer.Option("--until", help="end of arrivals, exclusive")] = None
+    window: Annotated[
+        float | None, typer.Option("--window", parser=duration, metavar="DURATION", help="the last part only, e.g. 7d")
+    ] = None
+    as_of: Annotated[str | None, typer.Option("--as-of", help="the moment that counts as now; default: newest row")] = (
+        None
+    )
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="condition on requests, e.g. \"segment = 'pro'\"")
+    ] = None
+    model: Annotated[str | None, typer.Option("--model", help="this model only, exact")] = None
+    route: Annotated[str | None, typer.Option("--route", help="this route only, exact")] = None
+    min_requests: Annotated[
+        int | None, typer.Option("--min-requests", min=1, help="requests below which nothing is claimed")
+    ] = None
+    memory_limit: Annotated[
+        str | None, typer.Option("--memory-limit", metavar="SIZE", help="memory DuckDB may use, e.g. 1GB")
+    ] = None
+    wait: Annotated[
+        float | None,
+        typer.Option("--wait", parser=duration, metavar="DURATION", help="wait for a database that is held"),
+    ] = None
 
 
-def output_format(fmt: str, allowed: tuple[str, ...] = ("table", "json", "jsonl", "csv", "md")) -> str:
-    """``fmt`` if it is allowed here. Raises UsageError with the choices."""
-    if fmt not in allowed:
-        raise UsageError(f"-o {fmt} is not known here", hint=f"one of: {', '.join(allowed)}")
-    return fmt
+@dataclass(frozen=True, slots=True)
+class Printing:
+    """How the answer is printed. ``show`` prints a document accordingly."""
+
+    fmt: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json, jsonl, csv or md")] = (
+        "table"
+    )
+    out: Annotated[Path | None, typer.Option("-O", "--out", help="write to this file instead of stdout")] = None
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="nothing on stderr but errors")] = False
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="say more on stderr")] = False
+    color: Annotated[str, typer.Option("--color", metavar="WHEN", help="auto, always or never")] = "auto"
+
+    def begin(self, formats: tuple[str, ...] = output.FORMATS) -> None:
+        """Applies -q, -v and --color, and refuses an unknown -o before any work is done."""
+        output.configure(quiet=self.quiet, verbose=self.verbose, color=self.color)
+        if self.fmt not in formats:
+            raise UsageError(f"-o {self.fmt} is not known here", hint=f"one of: {', '.join(formats)}")
+
+    def show(self, doc: dict[str, Any]) -> None:
+        output.document(doc, self.fmt, self.out)
+        if self.fmt in ("csv", "jsonl") or (self.fmt == "json" and self.verbose):
+            output.notes(doc)
+
+
+def grouped(command: Callable[..., R]) -> Callable[..., R]:
+    """Spreads parameters whose type is a dataclass of this module into one flag a field."""
+    hints = get_type_hints(command, include_extras=True)
+    signature = inspect.signature(command)
+    groups: dict[str, type[Any]] = {}
+    positional: list[inspect.Parameter] = []
+    spread: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        kind = hints[name]
+        if isinstance(kind, type) and is_dataclass(kind):
+            groups[name] = kind
+            field_hints = get_type_hints(kind, include_extras=True)
+            for item in fields(kind):
+                default = inspect.Parameter.empty if item.default is MISSING else item.default
+                spread.append(
+                    inspect.Parameter(
+                        item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=field_hints[item.name]
+                    )
+                )
+        else:
+            positional.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name]))
+
+    @functools.wraps(command)
+    def run(**given: Any) -> R:
+        for name, kind in groups.items():
+            given[name] = kind(**{item.name: given.pop(item.name) for item in fields(kind)})
+        return command(**given)
+
+    # arguments (LOG...) first, then the command's own flags, then the shared ones
+    logs = [p for p in spread if p.name == "logs"]
+    ordered = [*logs, *positional, *(p for p in spread if p.name != "logs")]
+    run.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in ordered}
+    return run
