@@ -1,7 +1,8 @@
 """The three things a replay needs, as frozen arrays: what arrived, how fast the engines serve, what the fleet is.
 
 Nothing here computes: `fit` fills a `ServiceModel` from a `Workload`, `sim` replays them on a `Fleet`.
-Times are float64 seconds relative to `Workload.t0_ns`; NaN = not observed. Counts and codes are integers; -1 = not observed.
+Times are float64 seconds relative to `Workload.t0_ns`; NaN = not observed. Counts and codes are integers;
+-1 = not observed.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class Workload:
     def uncached_tokens(self) -> Ints:
         """Prompt tokens that the primary's engine had to compute, shape (n,); an unknown cache share counts as none."""
         known = np.where(self.prompt_tokens < 0, 0, self.prompt_tokens)
-        return np.maximum(known - np.maximum(self.cached_tokens, 0), 0)
+        uncached: Ints = np.maximum(known - np.maximum(self.cached_tokens, 0), 0)
+        return uncached
 
     def take(self, rows: ArrayLike) -> Workload:
         """The same workload restricted to `rows` (boolean mask or ascending indices); t0_ns stays."""
