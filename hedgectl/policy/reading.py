@@ -106,6 +106,8 @@ class _Reader:
         found = self.take(key)
         if not isinstance(found, str):
             raise self.wrong(key, "is not a text")
+        if not found.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in found):
+            raise self.wrong(key, "holds half a surrogate pair, which no file can carry")
         if choices is not None and found not in choices:
             near = difflib.get_close_matches(found, choices, 1)
             hint = (f"did you mean {near[0]}? " if near else "") + "one of " + ", ".join(choices)
@@ -232,7 +234,9 @@ def _scope(reader: _Reader) -> doc.Scope:
     return scope
 
 
-def _delay(reader: _Reader) -> doc.Delay:
+def _delay(reader: _Reader) -> doc.Delay | None:
+    if not reader.value:
+        return None  # an empty object says as little as null
     delay = doc.Delay(
         ms=reader.number("ms", 0, above=True),
         n=reader.whole("n", 0, default=None),
@@ -320,13 +324,6 @@ def _hedge(reader: _Reader) -> doc.Hedge:
         cancel=reader.part("cancel", _cancel, doc.Cancel()),
         commit=reader.text("commit", doc.TRIGGERS, trigger),
     )
-    if hedge.deadline is not None and delay_ms >= hedge.deadline.total_ms:
-        raise reader.wrong(
-            "delay_ms", f"is not below deadline.total_ms {hedge.deadline.total_ms:g}: no copy would be sent"
-        )
-    stated = hedge.delays.of(trigger)
-    if stated is not None and stated.ms != delay_ms:
-        raise reader.wrong("delay_ms", f"differs from delays.{trigger}.ms {stated.ms:g}", "they are the same delay")
     reader.done()
     return hedge
 
@@ -411,11 +408,19 @@ def _scope_policy(reader: _Reader) -> doc.ScopePolicy:
     decision = reader.text("decision", doc.DECISIONS)
     if decision == "hedge" and not reader.has("hedge"):
         raise UsageError("decision hedge without a hedge", where=reader.at("hedge"), hint="say trigger and delay_ms")
+    hedge: doc.Hedge | None = reader.part("hedge", _hedge, None)
+    if decision == "hedge" and hedge is not None and hedge.deadline is not None:
+        total = hedge.deadline.total_ms
+        if hedge.delay_ms >= total:
+            raise UsageError(
+                f"delay_ms {hedge.delay_ms:g} is not below deadline.total_ms {total:g}: no copy would ever be sent",
+                where=reader.at("hedge.delay_ms"),
+            )
     policy = doc.ScopePolicy(
         scope=reader.part("scope", _scope, doc.Scope()),
         decision=decision,
         confidence=reader.text("confidence", doc.CONFIDENCES, "low"),
-        hedge=reader.part("hedge", _hedge, None),
+        hedge=hedge,
         eligible=reader.items("eligible", _rule, ()),
         windows_utc=reader.items("windows_utc", _window, ()),
         suppress_when=reader.items("suppress_when", _suppress, ()),
