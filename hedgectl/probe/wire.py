@@ -74,6 +74,9 @@ class Usage:
         )
 
 
+NO_USAGE = Usage()
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """One event of a stream, or a whole answer.
@@ -85,7 +88,8 @@ class Piece:
     text: str = ""
     reasoning: bool = False
     tool: bool = False
-    finished: bool = False
+    finished: bool = False  # the answer is whole
+    last: bool = False  # nothing follows: stop reading
     error: str | None = None  # short kind, never the provider's words
     usage: Usage | None = None
 
@@ -96,7 +100,7 @@ class Piece:
 
 
 NOTHING = Piece()
-END = Piece(finished=True)
+END = Piece(finished=True, last=True)
 
 
 class Decoder(Protocol):
