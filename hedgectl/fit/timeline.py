@@ -1,0 +1,140 @@
+"""What every engine was doing at every moment of the log: one axis of events for all replicas.
+
+All replicas share one time axis: composite time = seconds since `Workload.t0_ns` + replica x span. So one sort and
+one running sum answer for all replicas at once, and a million requests take a second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgectl.model import Floats, Ints
+
+Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
+EPSILON_S = 2e-9  # two sums of the same logged times may differ by rounding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempts:
+    """Attempts that were served by an engine: first token and end are known. Every array has shape (n,).
+
+    Sorted by (replica, first token). Times are composite seconds. `tokens` is NaN where the answer was cut
+    (a cancelled loser): such a row takes room but teaches no law.
+    """
+
+    span: float
+    replicas: int
+    replica: Ints
+    arrival: Floats
+    first: Floats
+    end: Floats
+    uncached: Floats
+    prompt: Floats
+    tokens: Floats
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+
+def attempts_of(
+    arrival_s: Floats,
+    ttft_s: Floats,
+    e2e_s: Floats,
+    uncached: Floats,
+    prompt: Floats,
+    tokens: Floats,
+    replica: Ints,
+    replicas: int,
+    bin_s: float = 1.0,
+) -> Attempts:
+    """Put rows with known times on the composite axis; rows without first token, end or replica are left out."""
+    known = np.isfinite(ttft_s) & np.isfinite(e2e_s) & (replica >= 0) & (ttft_s >= 0) & (e2e_s >= ttft_s)
+    a, t, e, r = arrival_s[known], ttft_s[known], e2e_s[known], replica[known].astype(np.int64)
+    latest = float(np.max(a + e, initial=0.0))
+    span = bin_s * (np.ceil(latest / bin_s) + 10.0)  # a multiple of the bin, so that bins never straddle replicas
+    base = a + r * span
+    order = np.lexsort((base + t, r))
+    return Attempts(
+        float(span), replicas, r[order], base[order], (base + t)[order], (base + e)[order],
+        uncached[known][order], prompt[known][order], tokens[known][order],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """Events in order of composite time with the state after each; shape (3n,) for times, (n,) for positions."""
+
+    attempts: Attempts
+    start: Floats  # (n,) composite time at which each prefill began
+    times: Floats
+    length: Floats  # seconds from each event to the next
+    running: Floats  # sequences decoding after each event
+    prefilling: Floats  # prefills under way after each event
+    at_start: Ints
+    at_first: Ints
+    at_end: Ints
+
+    def cumulative(self, per_second: Floats) -> Floats:
+        """Integral of a rate that is constant between events, from the first event to each event, shape (3n,)."""
+        out = np.empty(len(self.times))
+        if len(out):
+            out[0] = 0.0
+            np.cumsum((per_second * self.length)[:-1], out=out[1:])
+        return out
+
+    def over_decode(self, per_second: Floats) -> Floats:
+        """The same integral over each attempt's decode, first token to end, shape (n,)."""
+        total = self.cumulative(per_second)
+        return total[self.at_end] - total[self.at_first]
+
+
+def earliest_starts(a: Attempts, batch: int | None, kv: int | None) -> Floats:
+    """Earliest composite time each prefill can have begun, shape (n,).
+
+    One prefill at a time: not before the previous first token of the replica. First come, first served: not before
+    its own arrival. And not before the running batch has a free slot and the key-value cache room for
+    prompt + output tokens (both reserved at admission): after `lo` only ends change either, so both are a search.
+    """
+    if not len(a):
+        return np.zeros(0)
+    previous = np.empty(len(a))
+    previous[0] = -np.inf
+    previous[1:] = a.first[:-1]  # of another replica: smaller than any arrival of this one
+    lo = np.maximum(a.arrival, previous)
+    firsts = a.first  # sorted by construction
+    order = np.argsort(a.end, kind="stable")
+    ends = a.end[order]
+    joined = np.searchsorted(firsts, lo, side="right")
+    left = np.searchsorted(ends, lo, side="right")
+    begin = lo.copy()
+    if batch is not None:
+        surplus = joined - left - batch + 1
+        index = np.minimum(left + surplus - 1, len(ends) - 1)
+        begin = np.where(surplus > 0, np.maximum(begin, ends[index]), begin)
+    if kv is not None:
+        need = a.prompt + np.where(np.isfinite(a.tokens), a.tokens, 0.0)
+        reserved_in = np.concatenate([[0.0], np.cumsum(need)])[joined]
+        freed = np.cumsum(need[order])
+        index = np.searchsorted(freed, reserved_in - (kv - need) - 0.5, side="left")
+        blocked = index >= left
+        begin = np.where(blocked, np.maximum(begin, ends[np.minimum(index, len(ends) - 1)]), begin)
+    return np.where(begin <= a.first, begin, lo)
+
+
+def timeline(a: Attempts, start: Floats) -> Timeline:
+    """The event axis for given prefill starts."""
+    n = len(a)
+    times = np.concatenate([start, a.first, a.end])
+    order = np.argsort(times, kind="stable")
+    position = np.empty(3 * n, dtype=np.int64)
+    position[order] = np.arange(3 * n)
+    one, zero = np.ones(n), np.zeros(n)
+    running = np.cumsum(np.concatenate([zero, one, -one])[order])
+    prefilling = np.cumsum(np.concatenate([one, -one, zero])[order])
+    sorted_times = times[order]
+    length = np.diff(sorted_times, append=sorted_times[-1:])
+    at = (position[:n], position[n : 2 * n], position[2 * n :])
+    return Timeline(a, start, sorted_times, length, running, prefilling, *at)
