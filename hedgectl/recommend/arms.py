@@ -1,0 +1,139 @@
+"""Arms of a comparison: weighted latencies with censored ones among them, their percentiles, their part of the document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgectl import quantiles
+from hedgectl.model import CENSORED, ERROR, OK, Floats, Workload
+
+Bools = NDArray[np.bool_]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """Latencies in seconds with weights, sorted once; `n` counts finished requests, not rows.
+
+    Censored values are lower bounds (Kaplan-Meier, as in :mod:`hedgectl.quantiles`); a weight may be a fraction.
+    """
+
+    n: int
+    _event_s: Floats  # ascending
+    _rank: Floats  # two positions an event: the first and the last rank it fills
+    _total: float
+    _beyond: float  # mass known only to be longer than every event
+    _bound_s: Floats  # all values, lower bounds taken as they are; ascending, empty without censoring
+
+    @classmethod
+    def of(cls, seconds: Floats, weight: Floats | None = None, censored: Bools | None = None) -> Pool:
+        """From values, their weights (1 each if None) and which of them are lower bounds; NaN values are left out."""
+        weight = np.ones(len(seconds)) if weight is None else weight
+        good = np.isfinite(seconds) & (weight > 0)
+        seen = np.ones(int(good.sum()), dtype=bool) if censored is None else ~censored[good]
+        seconds, weight = seconds[good], weight[good]
+        events, mass, beyond = quantiles.redistribute(seconds, weight, seen)
+        start = np.concatenate(([0.0], np.cumsum(mass)[:-1])) if len(events) else np.zeros(0)
+        rank = np.empty(2 * len(events))
+        rank[0::2], rank[1::2] = start, start + np.maximum(mass - 1.0, 0.0)
+        return cls(
+            n=round(float(weight[seen].sum())),
+            _event_s=events,
+            _rank=rank,
+            _total=float(mass.sum()) + beyond,
+            _beyond=beyond,
+            _bound_s=np.zeros(0) if seen.all() else np.sort(seconds),
+        )
+
+    def at(self, p: float) -> float | None:
+        """The p-quantile in seconds, linear between order statistics; None if only lower bounds are known there."""
+        if not len(self._event_s):
+            return None
+        rank = p * max(self._total - 1.0, 0.0)
+        if rank > self._rank[-1] + 1e-9 * max(self._total, 1.0):
+            return None if self._beyond > 1e-9 else float(self._event_s[-1])
+        at = int(np.searchsorted(self._rank, rank, side="right")) - 1
+        at = max(at, 0)
+        low = float(self._event_s[at // 2])
+        if at + 1 >= len(self._rank) or self._rank[at + 1] <= self._rank[at]:
+            return low
+        high = float(self._event_s[(at + 1) // 2])
+        return low + (high - low) * (rank - self._rank[at]) / (self._rank[at + 1] - self._rank[at])
+
+    def document(self) -> dict[str, Any]:
+        """The quantiles object of the documents, in milliseconds."""
+        found: dict[str, Any] = {"n": self.n}
+        bounds: dict[str, float] = {}
+        for p in quantiles.STANDARD:
+            value = self.at(p)
+            if value is None and len(self._bound_s):
+                bounds[quantiles.name(p)] = milliseconds(float(np.quantile(self._bound_s, p)))
+            shown = value is not None and quantiles.printable(self.n, p)
+            found[quantiles.name(p)] = milliseconds(value) if shown and value is not None else None
+        found["at_least"] = bounds
+        found["unreliable"] = [
+            name
+            for p in quantiles.STANDARD
+            if found[name := quantiles.name(p)] is not None and self.n < quantiles.needed(p)
+        ]
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arm:
+    """What one arm did: latencies and counts. Engine figures are None where no replay made them."""
+
+    logical_requests: int
+    e2e: Pool
+    ttft: Pool
+    hedges: float = 0.0
+    wins: float | None = None
+    errors: float = 0.0
+    engine: dict[str, Any] | None = None
+
+    def pool(self, metric: str) -> Pool:
+        """``e2e`` or ``ttft``."""
+        return self.ttft if metric == "ttft" else self.e2e
+
+    def document(self) -> dict[str, Any]:
+        """An arm as in ``simulation.v1``."""
+        n = max(self.logical_requests, 1)
+        return {
+            "logical_requests": self.logical_requests,
+            "attempts": round(self.logical_requests + self.hedges),
+            "hedge_rate": round(self.hedges / n, 6),
+            "win_rate": None if not self.hedges or self.wins is None else round(self.wins / self.hedges, 6),
+            "cancels_per_request": round(self.hedges / n, 6),  # one attempt of each hedged request loses
+            "cancels_per_hedge": 1.0 if self.hedges else None,
+            "error_ratio": round(self.errors / n, 6),
+            "ttft_ms": self.ttft.document(),
+            "e2e_ms": self.e2e.document(),
+            "gpu_seconds": None,
+            "kv_token_seconds": None,
+            "tasks_per_gpu_hour": None,
+        } | (self.engine or {})
+
+
+def unhedged_arm(workload: Workload) -> Arm:
+    """The log as it is: answers as latencies, cut-off ones as lower bounds, errors apart."""
+    w = workload
+    counted = w.status != ERROR
+    cut = w.status == CENSORED
+    return Arm(
+        logical_requests=len(w),
+        e2e=Pool.of(w.e2e_s[counted], w.weight[counted], cut[counted]),
+        ttft=Pool.of(w.ttft_s[counted], w.weight[counted], (cut & ~np.isfinite(w.ttft_s))[counted]),
+        errors=float(np.sum(w.status == ERROR)),
+    )
+
+
+def answered(workload: Workload) -> int:
+    """Requests with a latency: answered, not failed and not cut off."""
+    return int(np.sum((workload.status == OK) & np.isfinite(workload.e2e_s)))
+
+
+def milliseconds(seconds: float) -> float:
+    """Rounded to the microsecond: enough for any clock in a log, and the same text on every machine."""
+    return round(float(seconds) * 1e3, 3)

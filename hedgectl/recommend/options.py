@@ -1,0 +1,60 @@
+"""What a user may fix about a recommendation, and what a target can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hedgectl.cost import Billing
+from hedgectl.errors import UsageError
+from hedgectl.model import CancelBehaviour, Fleet
+from hedgectl.policy import Budget, Goal, PolicyDocument
+from hedgectl.recommend.delay import Limits
+
+CopyLengthChoice = Literal["same", "independent", "both"]
+Progress = Callable[[str, float], None]  # stage in words, share of it that is done
+
+# What each kind of target sees end: Envoy and gRPC stop the clock at response headers, and so does an HTTP handler chain
+# such as Polly's; a client of our own sees whatever it reads.
+TARGET_TRIGGERS: Mapping[str, tuple[str, ...]] = {
+    "envoy": ("response_headers",),
+    "grpc": ("response_headers",),
+    "polly": ("response_headers",),
+    "client": ("first_token", "response"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Everything `recommend` can be told. Ratios are shares of 1; times in seconds."""
+
+    goal: Goal = field(default_factory=Goal)
+    budget: Budget | None = field(default_factory=Budget)  # None = no cap asked for
+    target: str | None = None  # --for
+    policy: PolicyDocument | None = None  # price this one instead of searching
+    by_route: bool = False  # one decision a model and route, else one a model
+    cancel: CancelBehaviour = "unknown"
+    copy_length: CopyLengthChoice = "both"
+    limits: Limits = field(default_factory=Limits)
+    deadline_s: float | None = None
+    min_requests: int | None = None  # None = what the goal's percentile needs
+    prices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    loser_billing: Billing = "full"
+    fleet: Fleet | None = None  # what the operator said about the engines
+    seed: int = 1
+    progress: Progress | None = None
+
+    def triggers(self) -> tuple[str, ...] | None:
+        """The triggers that the target can wait for; None = any. Raises UsageError for an unknown target."""
+        if self.target is None:
+            return None
+        found = TARGET_TRIGGERS.get(self.target)
+        if found is None:
+            raise UsageError(f"--for {self.target} is not known", hint=f"one of: {', '.join(TARGET_TRIGGERS)}")
+        return found
+
+    def say(self, stage: str, share: float) -> None:
+        """Reports progress, if anybody listens."""
+        if self.progress is not None:
+            self.progress(stage, share)
