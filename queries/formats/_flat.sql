@@ -1,0 +1,113 @@
+-- name: formats/_flat
+-- What a TOML mapping compiles to: raw(line, record, j) -> rows, one a record. Followed by _flat_attempt or _flat_request.
+-- {{...}} are filled by hedgectl/formats/compile.py: paths and constants as quoted literals, conversions from a closed list.
+-- x: one JSON pass a record. s: text of every field, NULL where the mapping has none. t: typed. d, c: derived and bounded. r: judged.
+WITH x AS (
+    SELECT line, record, j, json_extract_string(j, {{paths}}) AS v FROM raw
+), s AS (
+    SELECT line, record,
+           {{texts}},
+           {{skipped}} AS skipped
+    FROM x
+), t AS (
+    SELECT line, record, skipped, ts_s, end_s, e2e_s, ttft_s, queue_s, prefill_s, decode_s, tool_wait_s, status_s, request_id_s,
+           {{ts}} AS ts,
+           {{end}} AS end_at,
+           {{first_token}} AS first_token,
+           {{e2e}} AS e2e,
+           {{ttft}} AS ttft,
+           {{headers}} AS headers_raw,
+           {{queue}} AS queue_raw,
+           {{prefill}} AS prefill_raw,
+           {{decode}} AS decode_raw,
+           {{tool_wait}} AS tool_wait_raw,
+           {{hedge_delay}} AS hedge_delay,
+           {{naive}} AS naive,
+           to_text(request_id_s) AS request_id, to_text(attempt_id_s) AS attempt_id, to_text(turn_id_s) AS turn_id,
+           to_text(replica_s) AS replica, to_text(pool_s) AS pool, to_text(model_s) AS model, to_text(route_s) AS route,
+           to_text(provider_s) AS provider, to_text(segment_s) AS segment, to_text(currency_s) AS currency,
+           to_text(loser_replica_s) AS loser_replica,
+           to_count(attempt_s) AS attempt, to_count(attempt_no_s) AS number, to_count(prompt_tokens_s) AS prompt,
+           to_count(cached_tokens_s) AS cached_tokens, to_count(completion_tokens_s) AS completion_tokens,
+           to_count(reasoning_tokens_s) AS reasoning_tokens, to_count(request_bytes_s) AS request_bytes,
+           to_count(response_bytes_s) AS response_bytes, to_count(n_choices_s) AS n_choices,
+           to_bool(won_s) AS won, to_bool(cache_hit_s) AS cache_hit, to_bool(streamed_s) AS streamed,
+           to_bool(tools_offered_s) AS tools_said, to_bool(stored_state_s) AS stored_state, to_bool(batch_s) AS batch,
+           to_bool(closed_loop_s) AS closed_loop, to_bool(hedged_s) AS hedged_said, to_bool(hedge_won_s) AS hedge_won,
+           {{cost}} AS cost, TRY_CAST(weight_s AS DOUBLE) AS weight, tool_list(tools_s) AS tool_names,
+           CASE lower(hedge_role_s) WHEN 'primary' THEN 'primary' WHEN 'original' THEN 'primary'
+                WHEN 'hedge' THEN 'hedge' WHEN 'backup' THEN 'hedge' WHEN 'retry' THEN 'retry' WHEN 'fallback' THEN 'retry' END AS role,
+           TRY_CAST(status_s AS INTEGER) AS code,
+           CASE WHEN status_s IN ({{status_ok}}) THEN 'ok'
+                WHEN status_s IN ({{status_error}}) THEN 'error'
+                WHEN status_s IN ({{status_censored}}) THEN 'censored'
+                WHEN status_s IS NULL THEN CASE WHEN error_s IS NULL THEN 'ok' ELSE 'error' END
+                WHEN TRY_CAST(status_s AS INTEGER) IS NOT NULL THEN http_class(TRY_CAST(status_s AS INTEGER))
+                ELSE word_class(status_s) END AS status
+    FROM s
+), d AS (
+    SELECT *, coalesce(e2e, end_at - ts) AS e2e_raw,
+           coalesce(ttft, CASE WHEN {{cross_clock}} THEN NULL ELSE first_token - ts END) AS ttft_raw
+    FROM t
+), c AS (
+    SELECT *, coalesce(ts, end_at - e2e_raw) AS arrival_ns,
+           coalesce(hedged_said, hedge_delay IS NOT NULL) AS hedged,
+           -- a first token at the very end is the writer's fallback, unless the answer has one token
+           CASE WHEN ttft_raw > 0 AND ttft_raw <= coalesce(e2e_raw + {{resolution_ns}}, ttft_raw)
+                     AND NOT coalesce(ttft_raw >= e2e_raw AND status = 'ok' AND completion_tokens IS DISTINCT FROM 1, false)
+                THEN least(ttft_raw, coalesce(e2e_raw, ttft_raw)) END AS ttft_ns,
+           CASE WHEN headers_raw BETWEEN 0 AND coalesce(e2e_raw + {{resolution_ns}}, 86400000000000) THEN headers_raw END AS headers_ns,
+           CASE WHEN queue_raw BETWEEN 0 AND coalesce(e2e_raw + {{resolution_ns}}, 86400000000000) THEN queue_raw END AS queue_ns,
+           CASE WHEN prefill_raw BETWEEN 0 AND coalesce(e2e_raw + {{resolution_ns}}, 86400000000000) THEN prefill_raw END AS prefill_ns,
+           CASE WHEN decode_raw BETWEEN 0 AND coalesce(e2e_raw + {{resolution_ns}}, 86400000000000) THEN decode_raw END AS decode_ns,
+           CASE WHEN tool_wait_raw BETWEEN 0 AND coalesce(e2e_raw + {{resolution_ns}}, 86400000000000) THEN tool_wait_raw END AS tool_wait_ns
+    FROM d
+), r AS (
+    SELECT *,
+           CASE WHEN skipped THEN 'filtered'
+                WHEN ts_s IS NULL AND end_s IS NULL AND e2e_s IS NULL AND ttft_s IS NULL THEN 'no_request_field'
+                WHEN e2e_s IS NULL AND end_s IS NULL AND ttft_s IS NULL AND status_s IS NULL AND request_id_s IS NULL
+                    THEN 'no_request_field' END AS not_request,
+           CASE WHEN (ts_s IS NOT NULL AND ts IS NULL) OR (end_s IS NOT NULL AND end_at IS NULL) THEN 'bad_time'
+                WHEN {{timed}} AND ts_s IS NULL AND end_s IS NULL THEN 'no_time'
+                WHEN e2e_s IS NOT NULL AND e2e IS NULL THEN
+                    CASE WHEN {{unitless}} AND TRY_CAST(e2e_s AS DOUBLE) IS NOT NULL THEN 'no_unit' ELSE 'bad_duration' END
+                WHEN e2e_raw < 0 THEN 'negative_duration'
+                WHEN e2e_raw > 86400000000000 THEN 'duration_out_of_range'
+                WHEN status IS NULL THEN 'unknown_status' END AS bad
+    FROM c
+), rows AS (
+    SELECT line, record,
+           CASE WHEN not_request IS NOT NULL THEN 'not_request' WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind,
+           coalesce(not_request, bad) AS reason,
+           nullif(concat_ws(',',
+               CASE WHEN naive THEN 'naive_time' END,
+               CASE WHEN ttft_raw < 0 THEN 'clock_skew'
+                    WHEN ttft_raw = 0 THEN 'ttft_zero'
+                    WHEN ttft_raw IS NOT NULL AND ttft_ns IS NULL AND ttft_raw > e2e_raw + {{resolution_ns}} THEN 'ttft_beyond_e2e'
+                    WHEN ttft_raw IS NOT NULL AND ttft_ns IS NULL THEN 'ttft_equals_e2e'
+                    WHEN ttft_s IS NOT NULL AND ttft IS NULL THEN 'ttft_unreadable'
+                    WHEN {{cross_clock}} AND first_token IS NOT NULL THEN 'cross_clock' END,
+               CASE WHEN (queue_s IS NOT NULL AND queue_ns IS NULL) OR (prefill_s IS NOT NULL AND prefill_ns IS NULL)
+                         OR (decode_s IS NOT NULL AND decode_ns IS NULL) OR (tool_wait_s IS NOT NULL AND tool_wait_ns IS NULL)
+                    THEN 'component_out_of_range' END), '') AS note,
+           request_id, attempt_id,
+           -- writers count retries and hedges apart: a copy numbered like its original is numbered by its start instead
+           CAST(CASE WHEN role = 'hedge' THEN NULL ELSE coalesce(number, attempt - 1) END AS INTEGER) AS attempt_no,
+           role AS cause, turn_id, replica, pool, model, route, provider, segment, {{observer}} AS observer,
+           arrival_ns, e2e_raw AS e2e_ns, ttft_ns, CASE WHEN ttft_ns IS NOT NULL THEN {{ttft_basis}} END AS ttft_basis, headers_ns,
+           queue_ns, CASE WHEN queue_ns IS NOT NULL THEN 'measured' END AS queue_basis,
+           prefill_ns, CASE WHEN prefill_ns IS NOT NULL THEN 'measured' END AS prefill_basis,
+           decode_ns, CASE WHEN decode_ns IS NOT NULL THEN 'measured' END AS decode_basis,
+           tool_wait_ns, CASE WHEN tool_wait_ns IS NOT NULL THEN 'measured' END AS tool_wait_basis,
+           CAST({{resolution_ns}} AS BIGINT) AS resolution_ns,
+           CASE WHEN {{prompt_excludes_cached}} THEN prompt + coalesce(cached_tokens, 0) ELSE prompt END AS prompt_tokens,
+           cached_tokens, completion_tokens, reasoning_tokens, request_bytes, response_bytes, status,
+           CASE WHEN code BETWEEN 100 AND 599 THEN code END AS http_status,
+           CASE WHEN status = 'ok' THEN NULL WHEN code IS NOT NULL THEN http_kind(code) ELSE word_kind(status_s) END AS error_kind,
+           won, cache_hit, streamed, coalesce(tools_said, tool_names <> '') AS tools_offered, stored_state, batch,
+           CAST(n_choices AS INTEGER) AS n_choices, nullif(tool_names, '') AS tool_names, closed_loop,
+           cost, CASE WHEN cost IS NOT NULL THEN coalesce(currency, {{currency}}) END AS currency, coalesce(weight, 1) AS weight,
+           hedged, hedge_delay, hedge_won, loser_replica
+    FROM r
+)

@@ -1,0 +1,166 @@
+-- name: formats/_macros
+-- Scalar macros shared by every format. The ingest stage runs this file once on its connection before a format is used.
+-- Every macro returns NULL for what it cannot read: a format decides whether that is "not observed" or a reject.
+-- Numbers are read as decimals, never as doubles: a double loses 100 ns at epoch scale.
+-- Naive times are read in the zone of the session variable hedgectl_tz (NULL = UTC). An ambiguous local time (clocks set
+-- back) is the later of its two instants, that is standard time; a skipped one is read with the offset before the change.
+
+-- text -> text. '' and '-' mean "not there" in every log of this family.
+CREATE OR REPLACE TEMP MACRO present(s) AS nullif(nullif(trim(s), ''), '-');
+
+-- text -> text, NULL for a JSON array or object that stands where a scalar belongs.
+CREATE OR REPLACE TEMP MACRO to_text(s) AS
+    CASE WHEN s[1] IN ('[', '{') AND json_valid(s) THEN NULL ELSE nullif(nullif(s, ''), '-') END;
+
+-- text -> BIGINT >= 0; '75.0' is 75. Negative counts are not counts.
+CREATE OR REPLACE TEMP MACRO to_count(s) AS
+    CASE WHEN TRY_CAST(s AS BIGINT) >= 0 THEN TRY_CAST(s AS BIGINT) END;
+
+-- text -> BOOLEAN, as the writers of logs spell it.
+CREATE OR REPLACE TEMP MACRO to_bool(s) AS
+    CASE WHEN s IN ('true', 'True') THEN true
+         WHEN s IN ('false', 'False') THEN false
+         WHEN lower(trim(s)) IN ('true', 't', '1', '1.0', 'yes', 'y', 'on', 'hit') THEN true
+         WHEN lower(trim(s)) IN ('false', 'f', '0', '0.0', 'no', 'n', 'off', 'miss') THEN false END;
+
+-- text -> DECIMAL(24, 12) money.
+CREATE OR REPLACE TEMP MACRO to_money(s) AS TRY_CAST(s AS DECIMAL(24, 12));
+
+-- decimal text in s, ms, us or ns -> BIGINT ns, rounded half away from zero.
+CREATE OR REPLACE TEMP MACRO s_ns(s) AS TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) * 1000000000 AS BIGINT);
+CREATE OR REPLACE TEMP MACRO ms_ns(s) AS TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) * 1000000 AS BIGINT);
+CREATE OR REPLACE TEMP MACRO us_ns(s) AS TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) * 1000 AS BIGINT);
+CREATE OR REPLACE TEMP MACRO ns_ns(s) AS TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) AS BIGINT);
+CREATE OR REPLACE TEMP MACRO min_ns(s) AS TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) * 60000000000 AS BIGINT);
+
+-- number text of an epoch in s, ms, us or ns, told apart by its size -> BIGINT ns; NULL outside 2000 to 2199.
+CREATE OR REPLACE TEMP MACRO epoch_by_size_ns(s) AS
+    CASE WHEN TRY_CAST(s AS DOUBLE) < 946684800 THEN NULL
+         WHEN TRY_CAST(s AS DOUBLE) < 7258118400 THEN s_ns(s)
+         WHEN TRY_CAST(s AS DOUBLE) < 946684800000 THEN NULL
+         WHEN TRY_CAST(s AS DOUBLE) < 7258118400000 THEN ms_ns(s)
+         WHEN TRY_CAST(s AS DOUBLE) < 946684800000000 THEN NULL
+         WHEN TRY_CAST(s AS DOUBLE) < 7258118400000000 THEN us_ns(s)
+         WHEN TRY_CAST(s AS DOUBLE) < 946684800000000000 THEN NULL
+         WHEN TRY_CAST(s AS DOUBLE) < 7258118400000000000 THEN ns_ns(s) END;
+
+-- ISO text -> its zone as written ('Z', 'UTC', '+01:00', ...), '' for a naive time.
+CREATE OR REPLACE TEMP MACRO zone_of(s) AS
+    regexp_extract(s, '\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?\s*(Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)$', 1);
+
+-- local wall clock text -> BIGINT ns as if it were UTC. DuckDB ignores a zone in such a cast, so it is cut off first.
+CREATE OR REPLACE TEMP MACRO wall_ns(s) AS
+    epoch_ns(TRY_CAST(replace(regexp_replace(s, '\s*(Z|z|UTC|GMT|[+-]\d\d(:?\d\d)?)$', ''), ',', '.') AS TIMESTAMP_NS));
+
+-- zone text ('+05:30', '-0700', 'Z') -> BIGINT ns east of UTC.
+CREATE OR REPLACE TEMP MACRO zone_offset_ns(z) AS
+    CASE WHEN z[1] IN ('+', '-') THEN
+        (CASE WHEN z[1] = '-' THEN -1 ELSE 1 END)
+        * (TRY_CAST(substr(z, 2, 2) AS BIGINT) * 3600
+           + coalesce(TRY_CAST(nullif(substr(replace(z, ':', ''), 4, 2), '') AS BIGINT), 0) * 60) * 1000000000
+    ELSE 0 END;
+
+-- naive wall clock ns in a named zone -> BIGINT ns UTC.
+CREATE OR REPLACE TEMP MACRO naive_ns(wall, tz) AS
+    CASE WHEN tz IS NULL THEN wall
+         ELSE wall + (epoch_us(timezone(tz, make_timestamp(wall // 1000))) - wall // 1000) * 1000 END;
+
+-- ISO text -> BIGINT ns UTC; naive times in tz (NULL = UTC). A date without a clock time is not a time.
+CREATE OR REPLACE TEMP MACRO iso_in_ns(s, tz) AS
+    CASE WHEN strpos(s, ':') = 0 THEN NULL
+         WHEN ends_with(s, 'Z') THEN epoch_ns(TRY_CAST(left(s, -1) AS TIMESTAMP_NS))
+         WHEN zone_of(s) <> '' THEN wall_ns(s) - zone_offset_ns(zone_of(s))
+         ELSE naive_ns(epoch_ns(TRY_CAST(replace(s, ',', '.') AS TIMESTAMP_NS)), tz) END;
+CREATE OR REPLACE TEMP MACRO iso_ns(s) AS iso_in_ns(s, CAST(getvariable('hedgectl_tz') AS VARCHAR));
+
+-- ISO text, or an epoch number of any unit -> BIGINT ns UTC. What `ts` of a mapping means when it names no unit.
+CREATE OR REPLACE TEMP MACRO time_in_ns(s, tz) AS
+    CASE WHEN TRY_CAST(s AS DOUBLE) IS NOT NULL THEN epoch_by_size_ns(s) ELSE iso_in_ns(s, tz) END;
+CREATE OR REPLACE TEMP MACRO time_ns(s) AS time_in_ns(s, CAST(getvariable('hedgectl_tz') AS VARCHAR));
+
+-- ISO text without a zone -> true: what --tz speaks about.
+CREATE OR REPLACE TEMP MACRO is_naive(s) AS
+    strpos(s, ':') > 0 AND NOT ends_with(s, 'Z') AND TRY_CAST(s AS DOUBLE) IS NULL AND zone_of(s) = '';
+
+-- '29/Nov/2026:19:06:27 +0000' (nginx, Apache) -> BIGINT ns UTC.
+CREATE OR REPLACE TEMP MACRO clf_ns(s) AS epoch_us(try_strptime(s, '%d/%b/%Y:%H:%M:%S %z')) * 1000;
+
+-- the number that stands before a unit in a duration text -> BIGINT ns; NULL if that unit is not in it.
+CREATE OR REPLACE TEMP MACRO part_ns(s, unit, each_ns) AS
+    TRY_CAST(TRY_CAST(nullif(regexp_extract(s, '([0-9]+(?:\.[0-9]+)?)\s*(?:' || unit || ')(?:[^a-zA-Zµμ]|$)', 1), '')
+        AS DECIMAL(28, 9)) * each_ns AS BIGINT);
+
+-- duration text with its units ('1.2s', '850ms', '1m2s', '1200000µs', '0:00:00.250') -> BIGINT ns. 'm' is minutes.
+-- A bare number has no unit and gives NULL; so does '250,0' (decimal comma or thousands?).
+CREATE OR REPLACE TEMP MACRO duration_ns(s) AS
+    CASE WHEN regexp_full_match(s, '\d+:\d\d:\d\d(\.\d+)?') THEN
+             (TRY_CAST(split_part(s, ':', 1) AS BIGINT) * 3600 + TRY_CAST(split_part(s, ':', 2) AS BIGINT) * 60) * 1000000000
+             + s_ns(split_part(s, ':', 3))
+         WHEN regexp_full_match(s, '\s*([0-9]+(\.[0-9]+)?\s*(h|hrs?|hours?|m|mins?|minutes?|s|secs?|seconds?|ms|msecs?|milliseconds?|us|µs|μs|usecs?|microseconds?|ns|nanoseconds?)\s*)+') THEN
+             coalesce(part_ns(s, 'h|hrs?|hours?', 3600000000000), 0)
+             + coalesce(part_ns(s, 'm|mins?|minutes?', 60000000000), 0)
+             + coalesce(part_ns(s, 's|secs?|seconds?', 1000000000), 0)
+             + coalesce(part_ns(s, 'ms|msecs?|milliseconds?', 1000000), 0)
+             + coalesce(part_ns(s, 'us|µs|μs|usecs?|microseconds?', 1000), 0)
+             + coalesce(part_ns(s, 'ns|nanoseconds?', 1), 0)
+    END;
+
+-- a number read from JSON whose digits a double cannot hold -> the digits as they were written. `pattern` is a regular
+-- expression with the number as its group 1, e.g. '"ts"\s*:\s*(-?[0-9.]+)'. DuckDB prints JSON numbers through a double.
+CREATE OR REPLACE TEMP MACRO exact_digits(j, pattern, s) AS
+    CASE WHEN length(s) >= 18 AND strpos(s, '.') > 0
+              AND TRY_CAST(regexp_extract(CAST(j AS VARCHAR), pattern, 1) AS DOUBLE) = TRY_CAST(s AS DOUBLE)
+         THEN regexp_extract(CAST(j AS VARCHAR), pattern, 1) ELSE s END;
+
+-- HTTP status -> ok | error | censored (the caller left or a clock ran out: the true duration is longer) | NULL.
+CREATE OR REPLACE TEMP MACRO http_class(code) AS
+    CASE WHEN code BETWEEN 200 AND 399 THEN 'ok'
+         WHEN code IN (408, 460, 499, 504, 524) THEN 'censored'
+         WHEN code BETWEEN 100 AND 599 THEN 'error' END;
+CREATE OR REPLACE TEMP MACRO http_kind(code) AS
+    CASE WHEN code IN (460, 499) THEN 'client_gone'
+         WHEN code IN (408, 504, 524) THEN 'timeout'
+         WHEN code = 429 THEN 'rate_limited'
+         WHEN code >= 500 THEN 'upstream'
+         WHEN code >= 400 THEN 'client' END;
+
+-- status word -> ok | error | censored | NULL (a word nobody knows is not guessed).
+CREATE OR REPLACE TEMP MACRO word_class(w) AS
+    CASE WHEN lower(w) IN ('ok', 'success', 'successful', 'succeeded', 'completed', 'complete', 'done', 'finished', 'true') THEN 'ok'
+         WHEN lower(w) IN ('cancelled', 'canceled', 'cancel', 'aborted', 'abort', 'client_gone', 'client_disconnected', 'client_disconnect',
+                           'client_closed', 'disconnected', 'timeout', 'timed_out', 'timedout', 'deadline_exceeded', 'loser',
+                           'censored', 'incomplete') THEN 'censored'
+         WHEN lower(w) IN ('error', 'failed', 'failure', 'fail', 'rejected', 'refused', 'rate_limited', 'http_error',
+                           'exception', 'false', 'upstream_error', 'internal_error') THEN 'error' END;
+CREATE OR REPLACE TEMP MACRO word_kind(w) AS
+    CASE WHEN lower(w) IN ('timeout', 'timed_out', 'timedout', 'deadline_exceeded') THEN 'timeout'
+         WHEN lower(w) = 'loser' THEN 'loser'
+         WHEN word_class(w) = 'censored' THEN 'client_gone'
+         WHEN lower(w) = 'rate_limited' THEN 'rate_limited'
+         WHEN word_class(w) = 'error' THEN 'upstream' END;
+
+-- JSON text of a list of tools (names, or objects with name or function.name), or comma-separated text
+-- -> sorted, comma-separated names; '' for an empty list, NULL for no list.
+CREATE OR REPLACE TEMP MACRO tool_list(s) AS
+    CASE WHEN s IS NULL OR s = 'null' THEN NULL
+         WHEN s[1] = '[' AND json_valid(s) THEN
+             array_to_string(list_sort(list_distinct(list_filter(list_transform(CAST(s AS JSON[]),
+                 lambda t: coalesce(json_extract_string(t, '$.function.name'), json_extract_string(t, '$.name'),
+                               CASE WHEN json_type(t) = 'VARCHAR' THEN json_extract_string(t, '$') END,
+                               json_extract_string(t, '$.type'))), lambda n: n IS NOT NULL))), ',')
+         WHEN s[1] = '{' THEN NULL
+         ELSE array_to_string(list_sort(list_distinct(list_filter(list_transform(string_split(s, ','), lambda t: trim(t)), lambda n: n <> ''))), ',') END;
+
+-- OTLP JSON attribute list -> LIST of {key, value}; then otlp_attr(list, key) -> text of its value whatever its type,
+-- otlp_text of one value object. Lists come back as JSON text.
+CREATE OR REPLACE TEMP MACRO otlp_attrs(attributes) AS from_json(attributes, '[{"key":"VARCHAR","value":"JSON"}]');
+CREATE OR REPLACE TEMP MACRO otlp_text(v) AS
+    coalesce(json_extract_string(v, '$.stringValue'), json_extract_string(v, '$.intValue'), json_extract_string(v, '$.doubleValue'),
+             json_extract_string(v, '$.boolValue'), json_extract_string(v, '$.arrayValue.values'),
+             json_extract_string(v, '$.kvlistValue.values'), json_extract_string(v, '$.bytesValue'));
+CREATE OR REPLACE TEMP MACRO otlp_attr(attrs, k) AS otlp_text(list_filter(attrs, lambda a: a.key = k)[1].value);
+-- hex id in lower case; base64 ids (24 or 12 characters ending in '=', some SDKs) are turned into hex.
+CREATE OR REPLACE TEMP MACRO otlp_id(s) AS
+    CASE WHEN s = '' THEN NULL
+         WHEN ends_with(s, '=') THEN lower(hex(TRY(from_base64(s))))
+         ELSE lower(s) END;
