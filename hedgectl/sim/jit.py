@@ -1,0 +1,117 @@
+"""The one importer of numba: compiles the kernel's functions and keeps the compiled code in a cache folder.
+
+Where numba is missing (or `HEDGECTL_NO_NUMBA` is set) `jit` returns the function as it is: the same source runs, slower.
+The cache is found at import: `NUMBA_CACHE_DIR`, the user's cache folder, the state folder, a private temporary folder;
+the first one that can be written wins, else every start compiles anew. `notes()` says what was found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# numba's own cache looks only at the file of the outermost function, so a change in another file would be missed:
+# the folder's name is a hash of all files that hold compiled code.
+_COMPILED = ("layout.py", "heaps.py", "engine.py", "hedging.py", "kernel.py")
+
+
+def _load() -> ModuleType | None:
+    if os.environ.get("HEDGECTL_NO_NUMBA"):
+        return None
+    try:
+        import numba
+    except ImportError:
+        return None
+    return numba  # type: ignore[no-any-return]
+
+
+def _source_hash() -> str:
+    digest = hashlib.sha256()
+    for name in _COMPILED:
+        digest.update((Path(__file__).with_name(name)).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _candidates() -> Iterator[Path]:
+    stated = os.environ.get("NUMBA_CACHE_DIR")
+    if stated:
+        yield Path(stated)
+    home = Path(os.path.expanduser("~"))
+    yield Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "hedgectl"
+    yield Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "hedgectl"
+    owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    yield Path(tempfile.gettempdir()) / f"hedgectl-{owner}"
+
+
+def _usable(base: Path) -> Path | None:
+    """`base/kernel-HASH` if it is ours and can be written, else None. Compiled code is loaded from it: it must be ours."""
+    folder = base / f"kernel-{_source_hash()}"
+    try:
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if hasattr(os, "getuid") and base.stat().st_uid != os.getuid():
+            return None
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return None
+
+
+def _find_cache() -> Path | None:
+    for base in _candidates():
+        found = _usable(base)
+        if found is not None:
+            return found
+    return None
+
+
+_numba = _load()
+CACHE: Path | None = _find_cache() if _numba is not None else None
+COMPILED: bool = _numba is not None
+
+
+@contextmanager
+def _cache_here(numba: ModuleType) -> Iterator[None]:
+    """Point numba at our folder while it decorates, and leave its settings as they were for everybody else."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(CACHE)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def jit(function: F) -> F:
+    """Compile on first call with numba (cached between starts), or return `function` itself without numba."""
+    if _numba is None:
+        return function
+    if CACHE is None:
+        return _numba.njit(function)  # type: ignore[no-any-return]
+    with _cache_here(_numba):
+        return _numba.njit(cache=True)(function)  # type: ignore[no-any-return]
+
+
+def warm() -> bool:
+    """True if compiled code from an earlier start lies in the cache (or nothing is compiled at all)."""
+    if not COMPILED:
+        return True
+    return CACHE is not None and any(CACHE.rglob("kernel.drain*.nbc"))
+
+
+def notes() -> list[dict[str, Any]]:
+    """Notes for a document: the kernel runs uncompiled, or is compiled anew at every start."""
+    if not COMPILED:
+        text = "numba is not installed: the replay runs uncompiled, about 50 times slower"
+        return [{"code": "kernel_uncompiled", "level": "warning", "share": None, "text": text}]
+    if CACHE is None:
+        text = "no folder for compiled code can be written: every start compiles the kernel anew"
+        return [{"code": "kernel_uncached", "level": "info", "share": None, "text": text}]
+    return []

@@ -1,0 +1,208 @@
+"""The kernel's records and codes: what an attempt, a request, a replica and the run as a whole remember.
+
+One record a thing, so that what an event touches lies side by side in memory. Times are seconds; NaN = did not happen.
+The kernel uses only `array[i].field`, so uncompiled it runs on lists of plain objects with the same fields (`plain`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# attempt.state
+NONE, GATEWAY, QUEUED, PREFILL, DECODE, DONE, CANCELLED, FAILED = range(8)
+# request.status
+OPEN, ANSWERED, ERRORED, TIMED_OUT = range(4)
+# request.clock: what the hedge timer waits for, and what commits the winner
+FIRST_TOKEN, RESPONSE = 0, 1
+# run.cancel
+FREES_ENGINE, ENGINE_RUNS_ON, LEAVES_QUEUE = range(3)
+# run.routing and run.target
+AS_LOGGED, RANDOM, LEAST_OUTSTANDING = range(3)
+# timers, in the order in which they are served at one instant
+T_CANCEL, T_ENQUEUE, T_ERROR, T_ATTEMPT, T_DEADLINE, T_HEDGE = range(6)
+# what a replica's event brought about
+NOTHING, GOT_FIRST_TOKEN, GOT_RESPONSE = 0, 1, 2
+
+ATTEMPT = np.dtype(
+    [
+        # given
+        ("work", "f8"),  # prefill seconds at full speed
+        ("tokens", "f8"),  # to decode
+        ("prompt", "f8"),
+        ("reserve", "f8"),  # key-value tokens held from admission to end
+        ("gateway", "f8"),  # delay before the engine's queue
+        ("fails_after", "f8"),  # seconds after the send, inf = never
+        ("pick", "f8"),  # uniform number that picks the copy's replica
+        # happened
+        ("sent", "f8"),
+        ("enqueued", "f8"),
+        ("admitted", "f8"),
+        ("first", "f8"),
+        ("end", "f8"),
+        ("left", "f8"),  # when the client stopped listening to an unfinished attempt
+        ("gpu", "f8"),  # attributed seconds: prefill + integral of dt / running over decode
+        ("kv", "f8"),  # token-seconds
+        ("decoded", "f8"),
+        ("finish", "f8"),  # virtual time at which decode ends
+        ("share0", "f8"),  # replica.share at the start of decode
+        ("replica", "i4"),
+        ("state", "i4"),
+        ("previous", "i4"),  # in the queue
+        ("next", "i4"),
+        ("place", "i4"),  # in the replica's heap
+    ],
+    align=True,
+)
+
+REQUEST = np.dtype(
+    [
+        ("arrival", "f8"),
+        ("predicted", "f8"),  # seconds a copy is expected to take, for the remaining-deadline test
+        ("pick", "f8"),  # uniform number that picks the primary's replica
+        ("ttft", "f8"),
+        ("end", "f8"),
+        ("logged", "i4"),  # replica in the log, -1 unknown
+        ("winner", "i4"),  # attempt that committed, -1 none
+        ("sent", "i4"),  # attempts sent
+        ("alive", "i4"),  # attempts that may still answer
+        ("clock", "i4"),
+        ("eligible", "i4"),
+        ("status", "i4"),
+    ],
+    align=True,
+)
+
+REPLICA = np.dtype(
+    [
+        ("at", "f8"),  # state is valid at this time
+        ("virtual", "f8"),  # tokens decoded by every sequence that runs since the batch was last empty
+        ("share", "f8"),  # integral of dt / running
+        ("prefilled", "f8"),  # integral of GPU time given to prefill
+        ("prefilled0", "f8"),
+        ("work_left", "f8"),  # of the prefill in progress
+        ("rate_virtual", "f8"),
+        ("rate_work", "f8"),
+        ("rate_share", "f8"),
+        ("rate_prefill", "f8"),
+        ("prefill_due", "f8"),
+        ("finish_due", "f8"),
+        ("due", "f8"),  # next event
+        ("factor", "f8"),  # slowness now
+        ("static", "f8"),
+        ("change", "f8"),  # next change of the slow series
+        ("reserved", "f8"),
+        ("prompts", "f8"),  # prompt tokens of the running
+        ("virtual0", "f8"),  # sum of virtual time at start of decode, over the running
+        # measured, for the invariants
+        ("busy", "f8"),
+        ("area", "f8"),  # integral of the number queued or running
+        ("decoded", "f8"),
+        ("reserved_max", "f8"),
+        ("idle_queued", "f8"),  # time with a queue whose head would fit and no prefill: must stay 0
+        ("slow_at", "i8"),  # next row of the slow series
+        ("slow_end", "i8"),
+        ("running", "i4"),  # sequences that decode
+        ("prefill", "i4"),  # attempt in the prefill slot, -1 none
+        ("head", "i4"),
+        ("tail", "i4"),
+        ("queued", "i4"),
+        ("outstanding", "i4"),  # as the gateway counts: sent, and still listened to
+        ("pool", "i4"),
+        ("running_max", "i4"),
+    ],
+    align=True,
+)
+
+WINDOW = np.dtype([("slot", "f8"), ("n", "f8"), ("hits", "f8"), ("n_before", "f8"), ("hits_before", "f8")], align=True)
+
+RUN = np.dtype(
+    [
+        # the law
+        ("decode_base", "f8"),
+        ("decode_per_sequence", "f8"),
+        ("prefill_per_token", "f8"),
+        ("chunk", "f8"),  # 0 = prefill pauses decode
+        ("cap", "f8"),
+        ("kv_capacity", "f8"),
+        ("queue_limit", "f8"),
+        # the rule
+        ("delay", "f8"),
+        ("deadline", "f8"),
+        ("attempt_deadline", "f8"),
+        ("ratio", "f8"),
+        ("burst", "f8"),
+        ("max_in_flight", "f8"),
+        ("cancel_lag", "f8"),
+        ("healthy_limit", "f8"),
+        ("sup_queue_age", "f8"),  # suppress when above; inf = off
+        ("sup_running", "f8"),
+        ("sup_waiting", "f8"),
+        ("sup_kv_usage", "f8"),
+        ("sup_reserved", "f8"),
+        ("sup_slow", "f8"),
+        ("sup_errors", "f8"),
+        ("sup_hedges", "f8"),
+        ("cancel", "i8"),
+        ("routing", "i8"),
+        ("choices", "i8"),  # replicas looked at by least outstanding, 0 = all
+        ("target", "i8"),
+        ("same_replica", "i8"),  # a copy may go where an earlier attempt went
+        ("other_pool", "i8"),
+        # sizes
+        ("requests", "i8"),
+        ("attempts", "i8"),  # per request at most
+        ("replicas", "i8"),
+        ("slots", "i8"),  # places in a replica's heap
+        ("leaves", "i8"),  # of the tree over replicas
+        # counters
+        ("tokens", "f8"),  # in the budget's bucket
+        ("in_flight", "i8"),  # copies
+        ("timers", "i8"),  # in the heap
+        ("hedges", "i8"),
+        ("refused_budget", "i8"),
+        ("refused_suppressed", "i8"),
+        ("refused_ineligible", "i8"),
+        ("refused_deadline", "i8"),
+        ("events", "i8"),
+        ("backwards", "i8"),  # events earlier than the one before: must stay 0
+    ],
+    align=True,
+)
+
+
+class State(NamedTuple):
+    """Everything the kernel reads and writes. Arrays are records of the types above unless said otherwise."""
+
+    attempt: Any  # (requests * attempts,)
+    request: Any  # (requests,)
+    replica: Any  # (replicas + 1,): the last one is a dummy that is never due
+    window: Any  # (replicas + 2,): answers of each replica, errors, copies in the last 15 to 30 s
+    run: Any  # (1,)
+    heap: Any  # int32 (replicas * slots,): attempts that decode, by `finish`
+    timer_at: Any  # float64
+    timer_what: Any  # int64: kind * 2**44 + attempt or request
+    tree: Any  # int32 (2 * leaves,): winner tree of replicas by `due`
+    slow_start: Any  # float64
+    slow_factor: Any  # float64
+    choices: Any  # float64 (requests * choices,): uniform numbers for least outstanding of a few
+
+
+def plain(records: Any) -> list[Any]:
+    """A list of plain objects with the fields of the record array, for running without a compiler."""
+    names = records.dtype.names
+    kind = type("Record", (), {"__slots__": names})
+    rows = []
+    for values in records.tolist():
+        row = kind()
+        for name, value in zip(names, values, strict=True):
+            setattr(row, name, value)
+        rows.append(row)
+    return rows
+
+
+def records(rows: list[Any], dtype: np.dtype[Any]) -> Any:
+    """The inverse of `plain`."""
+    names = dtype.names or ()
+    return np.array([tuple(getattr(row, name) for name in names) for row in rows], dtype=dtype)
