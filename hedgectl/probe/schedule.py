@@ -1,0 +1,79 @@
+"""When each request is due and in which arm: open loop, seeded, half of the requests in each arm."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+UNHEDGED, HEDGED = "unhedged", "hedged"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One logical request of the plan. ``pair`` numbers what is compared with each other: neighbours, or two blocks."""
+
+    index: int
+    offset_ns: int  # from the start of the run
+    arm: str
+    rate_per_s: float
+    pair: int
+    warm_up: bool = False
+
+
+def coin(seed: int, purpose: str, k: int) -> bool:
+    """A fair coin that depends on nothing but its arguments."""
+    return hashlib.sha256(f"{seed}:{purpose}:{k}".encode()).digest()[0] % 2 == 0
+
+
+def make(
+    *,
+    requests: int,
+    rates: Sequence[float],
+    seed: int,
+    blocks: bool,
+    block_s: float,
+    warm_up: int = 0,
+    duration_s: float | None = None,
+    uniform: bool = False,
+) -> list[Planned]:
+    """The whole plan, ascending in time.
+
+    ``requests`` counts everything, warm-up included. With several ``rates`` each gets the same number of requests, one
+    rate after the other. Gaps are exponential (Poisson arrivals) unless ``uniform``. ``duration_s`` cuts the plan, all
+    rates together. Within a pair a coin says which comes first; an odd request more goes to the arm the coin names.
+    """
+    random_gaps = random.Random(f"{seed}:arrivals")
+    plan: list[Planned] = []
+    offset = 0.0
+    pair = 0
+    for phase, rate in enumerate(rates):
+        share = requests - warm_up
+        count = share // len(rates) + (phase < share % len(rates))
+        extra = warm_up if phase == 0 else 0
+        times: list[float] = []
+        limit = None if duration_s is None else duration_s * (phase + 1) / len(rates)
+        for _ in range(count + extra):
+            offset += 1.0 / rate if uniform else random_gaps.expovariate(rate)
+            if limit is not None and offset > limit:
+                offset = limit
+                break
+            times.append(offset)
+        for at in times[:extra]:
+            plan.append(Planned(len(plan), round(at * 1e9), UNHEDGED, rate, -1, warm_up=True))
+        rest = times[extra:]
+        size = len(rest) / (2 * _pairs(len(rest), rate * block_s)) if blocks and rest else 1.0
+        for k, at in enumerate(rest):
+            block = int(k / size + 1e-9)
+            first_hedged = coin(seed, "arm", pair + block // 2)
+            arm = HEDGED if (block % 2 == 0) == first_hedged else UNHEDGED
+            plan.append(Planned(len(plan), round(at * 1e9), arm, rate, pair + block // 2))
+        pair += math.ceil(len(rest) / size / 2 - 1e-9) if rest else 0
+    return plan
+
+
+def _pairs(requests: int, per_block: float) -> int:
+    """Pairs of equal blocks that fit: at least one, of at least one request a block."""
+    return max(1, min(round(requests / (2 * max(per_block, 1.0))), requests // 2))

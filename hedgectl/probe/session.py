@@ -1,0 +1,429 @@
+"""One probe run: owns connections, caps, budget, signals and every record; sends the plan and accounts for all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets as random_bytes
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hedgectl.probe import attempt, hedged, schedule
+from hedgectl.probe.budget import HedgeBudget
+from hedgectl.probe.cancel import Canceller
+from hedgectl.probe.caps import Ledger
+from hedgectl.probe.eligibility import eligible
+from hedgectl.probe.gauges import Gauges
+from hedgectl.probe.lanes import LanePool
+from hedgectl.probe.records import AttemptRecord, CallRecord, Cause
+from hedgectl.probe.schedule import HEDGED, Planned
+from hedgectl.probe.settings import ProbeSettings
+from hedgectl.probe.signals import Signals, default_urls
+from hedgectl.probe.wire import Ask, Prompt
+
+OWN_SHARE = (
+    0.05  # of the target's load, above which arms stand in blocks: coin-flipped arms would share each other's harm
+)
+GUESSED_TOKEN_S = 0.02  # for that share only, before any answer was timed
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Everything a run leaves behind, for ``result`` and ``rows``."""
+
+    settings: ProbeSettings
+    run_id: str
+    model: str
+    epoch_ns: int  # UTC of monotonic 0 of the records
+    plan: Sequence[Planned]
+    blocks: bool
+    calls: list[CallRecord] = field(default_factory=list)
+    checks: list[CallRecord] = field(default_factory=list)  # sent only to watch a cancel
+    stopped: str | None = None
+    interrupted: str | None = None  # SIGINT | SIGTERM
+    cancel: dict[str, Any] = field(default_factory=dict)
+    enforced: list[dict[str, Any]] = field(default_factory=list)
+    not_enforced: list[str] = field(default_factory=list)
+    stand_in: bool = False
+    engine: str | None = None
+    metrics_seen: bool = False
+    aborts_sent: int = 0
+    abort_missing: bool = False
+    tokens_booked: int = 0
+    spend_booked: float = 0.0
+    opened_connections: int = 0
+    suppressed_by: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def everything(self) -> list[CallRecord]:
+        """All logical requests that were sent, in the order of the plan."""
+        return [*self.calls, *self.checks]
+
+
+class Session:
+    """Runs one plan. Also the ``Launcher`` of its hedged calls. Use ``run`` once."""
+
+    def __init__(
+        self,
+        settings: ProbeSettings,
+        *,
+        on_progress: Callable[[str], None] | None = None,
+        sink: Callable[[CallRecord, str], None] | None = None,
+    ) -> None:
+        self.settings = settings
+        self._progress = on_progress
+        self._sink = sink
+        self._url = settings.provider.resolve(settings.url)
+        self._hedge_url = settings.provider.resolve(settings.hedge_url) if settings.hedge_url else self._url
+        # Copies never share a pool with primaries: a stalled connection must not hold up its own rescue.
+        self._lanes = LanePool(http2=settings.http2, ca_file=settings.ca_file)
+        self._hedge_lanes = LanePool(http2=settings.http2, ca_file=settings.ca_file)
+        self.ledger = Ledger(settings.caps, settings.prices, settings.answer_tokens)
+        self.budget = HedgeBudget(
+            settings.budget_ratio, settings.budget_burst, settings.hedges_in_flight, settings.caps.hedges
+        )
+        self._run_id = random_bytes.token_hex(5)
+        self._serial = 0
+        self._stop = asyncio.Event()
+        self._at_once = asyncio.Event()
+        self._stopped: str | None = None
+        self._flying: dict[str, AttemptRecord] = {}
+        self._kept: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._errors_in_a_row = 0
+        self._rate_limited = 0
+        self._suppressed_by: dict[str, int] = {}
+        self._decode_s: list[float] = []
+        self._slots = asyncio.Semaphore(settings.max_in_flight)
+        self._model = settings.model or ""
+        self._engine_id = False
+        self.outcome: Outcome | None = None
+
+    # --- the run ------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> Outcome:
+        """Sends the plan and returns when every attempt is accounted for. Raises UnreachableError if nothing answers."""
+        from hedgectl.probe.control import Control  # imports httpx
+
+        s = self.settings
+        control = Control(s.ca_file)
+        signals = Signals(
+            s.suppress,
+            control.get,
+            default_urls(self._url) if s.metrics is None else s.metrics,
+            every_s=s.metrics_every_s,
+        )
+        canceller = Canceller(
+            signals,
+            control.post,
+            self._url,
+            own=lambda: len(self._flying),
+            chat=s.provider.name == "openai",
+            abort=s.abort and s.rules.cancel_losers,
+        )
+        self.signals, self.canceller = signals, canceller
+        try:
+            await signals.start()
+            canceller.engine = s.engine or (signals.latest.engine if signals.latest else None)
+            self._engine_id = canceller.engine == "sglang"
+            if not self._model:
+                self._model = await control.first_model(s.provider, s.url, s.secrets)
+            blocks = s.arms == "blocks" or (s.arms == "auto" and self._own_share(signals.latest) > OWN_SHARE)
+            plan = self.plan(blocks)
+            wall, tick = time.time_ns(), time.monotonic_ns()
+            outcome = Outcome(s, self._run_id, self._model, wall - tick, plan, blocks)
+            self.outcome = outcome
+            await self._send(plan, outcome)
+            for _ in range(s.check_cancel):
+                if self._stop.is_set():
+                    break
+                await self._check_cancel(outcome)
+            await canceller.close()
+            return self._close_books(outcome, signals, canceller)
+        finally:
+            await self._abandon()
+            await canceller.close()
+            await signals.close()
+            await self._lanes.close()
+            await self._hedge_lanes.close()
+            await control.close()
+
+    def plan(self, blocks: bool) -> list[Planned]:
+        """The schedule of this run."""
+        s = self.settings
+        return schedule.make(
+            requests=min(s.requests, s.caps.requests),
+            rates=s.rates,
+            seed=s.seed,
+            blocks=blocks,
+            block_s=s.block_s,
+            warm_up=s.warm_up,
+            duration_s=s.duration_s,
+            uniform=s.uniform,
+        )
+
+    def stop(self, reason: str, *, at_once: bool = False) -> None:
+        """Sends nothing more. What is in flight ends by itself, or ``at_once``: closed and accounted for as censored."""
+        if not self._stop.is_set():
+            self._stopped = reason
+            self._stop.set()
+        if at_once:
+            self._at_once.set()
+
+    async def _send(self, plan: Sequence[Planned], outcome: Outcome) -> None:
+        start = time.monotonic_ns() + 50_000_000  # room for the first timer
+        until = None if self.settings.caps.time_s is None else start + round(self.settings.caps.time_s * 1e9)
+        for planned in plan:
+            due = start + planned.offset_ns
+            if until is not None and due >= until:
+                self.stop("time")
+            if not await self._sleep_until(min(due, until or due)):
+                break
+            await self._slots.acquire()
+            if self._stop.is_set():
+                self._slots.release()
+                break
+            call = CallRecord(
+                planned.index,
+                f"hp-{self._run_id}-{planned.index:07d}",
+                planned.arm,
+                planned.rate_per_s,
+                due,
+                planned.pair,
+                planned.warm_up,
+            )
+            if not self._launch(call, outcome):
+                self._slots.release()
+                break
+        await self._wait_for_all(until)
+
+    async def _sleep_until(self, due_ns: int) -> bool:
+        """Waits for a planned start; False if the run was stopped meanwhile."""
+        wait = (due_ns - time.monotonic_ns()) / 1e9
+        if wait > 0:
+            try:
+                async with asyncio.timeout(wait):
+                    await self._stop.wait()
+            except TimeoutError:
+                pass
+        return not self._stop.is_set()
+
+    def _launch(self, call: CallRecord, outcome: Outcome) -> bool:
+        first = self._new_record(0, "primary")
+        refused = self.ledger.admit(first, self._prompt(call), logical=True)
+        if refused is not None:
+            self.stop(f"cap_{refused}")
+            return False
+        outcome.calls.append(call)
+        self._run_task(self._call(call, first))
+        return True
+
+    def _run_task(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _call(self, call: CallRecord, first: AttemptRecord) -> None:
+        rules = self.settings.rules
+        try:
+            if call.arm == HEDGED:
+                if self._eligible(call):
+                    self.budget.arrived()
+                sink = None if self._sink is None else (lambda text: self._sink(call, text))  # type: ignore[misc]
+                await hedged.hedged_call(call, rules, self, first, sink)
+            else:
+                await hedged.unhedged_call(call, rules, self, first)
+        finally:
+            self._slots.release()
+            for record in call.attempts:
+                if record.status is not None:
+                    self.ledger.settle(record)
+            if first.attempt_id not in {a.attempt_id for a in call.attempts}:
+                # Cancelled before its first step: nothing was sent, and it is accounted for as such.
+                first.settle("censored", "client_gone", time.monotonic_ns())
+                call.attempts.append(first)
+                call.status, call.error_kind, call.ended_ns = "censored", "client_gone", first.ended_ns
+                self.ledger.settle(first)
+            self._ended(call)
+
+    def _ended(self, call: CallRecord) -> None:
+        failed = call.status != "ok"
+        self.signals.call_ended(hedged_arm=call.arm == HEDGED, copied=call.hedges > 0, failed=failed)
+        self.canceller.note_others()
+        if call.error_kind == "client_gone":
+            return
+        for record in call.attempts:
+            if record.error_kind == "rate_limited":
+                self._rate_limited += 1
+        self._errors_in_a_row = self._errors_in_a_row + 1 if failed else 0
+        if self._rate_limited >= self.settings.stop_after_429:
+            self.stop("rate_limited")
+        elif self._errors_in_a_row >= self.settings.stop_after_errors:
+            self.stop("errors")
+        won = call.winning
+        if won is not None and won.status == "ok" and won.first_token_ns is not None and won.ended_ns is not None:
+            self._decode_s.append((won.ended_ns - won.first_token_ns) / 1e9)
+        if self._progress is not None and self.outcome is not None:
+            done = sum(c.status is not None for c in self.outcome.calls)
+            self._progress(f"{done} of {len(self.outcome.plan)} requests, {self.budget.sent} copies")
+
+    async def _wait_for_all(self, until: int | None) -> None:
+        """Until every call has ended, or the time is up, or somebody wants it to end at once."""
+        at_once = asyncio.create_task(self._at_once.wait())
+        try:
+            while self._tasks or self._kept:
+                left = None if until is None else max(0.0, (until - time.monotonic_ns()) / 1e9)
+                waiting: list[asyncio.Task[Any]] = [*self._tasks, *self._kept, at_once]
+                done, _ = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    self.stop("time", at_once=True)
+                if self._at_once.is_set():
+                    await self._abandon()
+        finally:
+            at_once.cancel()
+
+    async def _abandon(self) -> None:
+        """Closes whatever is in flight and waits until it is settled."""
+        for task in [*self._tasks, *self._kept]:
+            task.cancel()
+        if self._tasks or self._kept:
+            await asyncio.wait([*self._tasks, *self._kept])
+
+    def _close_books(self, outcome: Outcome, signals: Signals, canceller: Canceller) -> Outcome:
+        outcome.stopped = self._stopped
+        outcome.cancel = canceller.verdict()
+        outcome.enforced = [
+            {"signal": r.signal, "op": r.op, "value": r.value, "stand_in": r.source == "probe"}
+            for r in signals.enforced
+        ]
+        outcome.not_enforced = [r.signal for r in signals.not_enforced]
+        outcome.stand_in = signals.stand_in
+        outcome.engine = canceller.engine
+        outcome.metrics_seen = signals.visible
+        outcome.aborts_sent, outcome.abort_missing = canceller.aborts_sent, canceller.abort_missing
+        outcome.tokens_booked, outcome.spend_booked = self.ledger.tokens, self.ledger.spend
+        outcome.opened_connections = self._lanes.opened + self._hedge_lanes.opened
+        outcome.suppressed_by = dict(self._suppressed_by)
+        return outcome
+
+    # --- what a hedged call needs (hedged.Launcher) -------------------------------------------------------------------
+
+    def refuse_copy(self, call: CallRecord) -> str | None:
+        if self._stop.is_set():
+            return "budget"
+        if not self._eligible(call):
+            return "ineligible"
+        signal = self.signals.suppressed()
+        if signal is not None:
+            self._suppressed_by[signal] = self._suppressed_by.get(signal, 0) + 1
+            return "suppressed"
+        return "budget" if self.budget.take() is not None else None
+
+    def copy_landed(self) -> None:
+        self.budget.landed()
+
+    def record(self, call: CallRecord, number: int, cause: Cause) -> AttemptRecord | None:
+        record = self._new_record(number, cause)
+        return record if self.ledger.admit(record, self._prompt(call), logical=False) is None else None
+
+    async def send(self, call: CallRecord, record: AttemptRecord, race: hedged.Race, until_ns: int) -> None:
+        copy = record.cause == "hedge"
+        url = self._hedge_url if copy else self._url
+        wire = self.settings.provider.request(
+            Ask(
+                url,
+                self._model,
+                self._prompt(call),
+                self.settings.stream,
+                self.settings.answer_tokens,
+                record.attempt_id,
+                self.settings.secrets.key,
+                self._engine_id,
+            )
+        )
+        extra = self.settings.secrets.headers
+        if record.number > 0:
+            # For gateways that keep copies apart; others pass it over.
+            extra = (*extra, ("x-hedge-of", call.attempts[0].attempt_id))
+        if extra:
+            wire = replace(wire, headers=(*wire.headers, *extra))
+        self._flying[record.attempt_id] = record
+        try:
+            pool = self._hedge_lanes if copy else self._lanes
+            await attempt.run(
+                self.settings.provider, wire, pool, record, race, stream=self.settings.stream, until_ns=until_ns
+            )
+        finally:
+            self._flying.pop(record.attempt_id, None)
+            self.ledger.settle(record)
+            if record.error_kind == "rate_limited":
+                self.signals.rate_limited(record.retry_after_s)
+
+    def lost(self, call: CallRecord, record: AttemptRecord) -> None:
+        if self._decode_s:
+            typical = sorted(self._decode_s)[len(self._decode_s) // 2]
+            shown = record.first_token_ns
+            passed = 0.0 if shown is None or record.cancelled_ns is None else (record.cancelled_ns - shown) / 1e9
+            self.canceller.lost(record, max(0.0, typical - passed))
+        else:
+            self.canceller.lost(record, None)
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        self._kept.add(task)
+        task.add_done_callback(self._kept.discard)
+
+    # --- small parts --------------------------------------------------------------------------------------------------
+
+    def _prompt(self, call: CallRecord) -> Prompt:
+        return self.settings.prompts[call.index % len(self.settings.prompts)]
+
+    def _eligible(self, call: CallRecord) -> bool:
+        return eligible(self._prompt(call), self.settings.eligible, streamed=self.settings.stream)
+
+    def _new_record(self, number: int, cause: Cause) -> AttemptRecord:
+        # Ids of one length: SGLang aborts by prefix, so none may be a prefix of another.
+        self._serial += 1
+        return AttemptRecord(f"hpa-{self._run_id}-{self._serial:08d}", number, cause, time.monotonic_ns())
+
+    def _own_share(self, load: Gauges | None) -> float:
+        """Our share of the target's load, guessed before the run; 0 if the load cannot be seen."""
+        if load is None or load.running is None:
+            return 0.0
+        own = max(self.settings.rates) * (0.5 + self.settings.answer_tokens * GUESSED_TOKEN_S)
+        return own / (own + load.running + (load.waiting or 0.0))
+
+    async def _check_cancel(self, outcome: Outcome) -> None:
+        """Sends one long request into the quiet, closes it after its second token and watches the engines."""
+        before = await self.signals.read()
+        if before is None or before.running is None:
+            return
+        self.canceller.others = before.running + (before.waiting or 0.0)
+        call = CallRecord(
+            len(outcome.plan) + len(outcome.checks),
+            f"hp-{self._run_id}-{len(outcome.plan) + len(outcome.checks):07d}",
+            schedule.UNHEDGED,
+            self.settings.rates[-1],
+            time.monotonic_ns(),
+            -1,
+            warm_up=True,
+        )
+        first = self._new_record(0, "primary")
+        if self.ledger.admit(first, self._prompt(call), logical=True) is not None:
+            return
+        outcome.checks.append(call)
+        task = asyncio.create_task(hedged.unhedged_call(call, self.settings.rules, self, first))
+        deadline = time.monotonic() + self.settings.rules.attempt_s
+        while not task.done() and first.pieces < 2 and time.monotonic() < deadline:
+            await asyncio.sleep(0.005)
+        if not task.done() and first.pieces >= 2 and first.first_token_ns is not None:
+            gap = (time.monotonic_ns() - first.first_token_ns) / 1e9 / max(first.pieces - 1, 1)
+            remaining = gap * (self.settings.answer_tokens - first.pieces)
+            task.cancel()
+            await asyncio.wait([task])
+            self.canceller.lost(first, remaining)
+        else:
+            task.cancel()
+            await asyncio.wait([task])
+        self.ledger.settle(first)
+        await self.canceller.close()
