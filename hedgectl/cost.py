@@ -117,7 +117,9 @@ def _from_log(workload: Workload) -> Prices | None:
     return Prices(float(price[0]), float(lost_cache), float(price[2]), 0.0, w.currency or "USD", "log")
 
 
-def growth(workload: Workload, prices: Prices | None, copies: Copies, billing: Billing = "full") -> dict[str, Any] | None:
+def growth(
+    workload: Workload, prices: Prices | None, copies: Copies, billing: Billing = "full"
+) -> dict[str, Any] | None:
     """The cost object of the policy document; None if neither costs nor prices are known.
 
     `low_ratio`: losers pay for their prompt only; `high_ratio`: losers pay for a full answer. A copy elsewhere pays the
@@ -129,10 +131,14 @@ def growth(workload: Workload, prices: Prices | None, copies: Copies, billing: B
     before = float((own * workload.weight).sum())
     if before <= 0:
         return None
-    extra = {kind: _extra(workload, prices, own, copies, kind) for kind in ("full", "until_cancel", "prompt_only", "none")}
+    extra = {
+        kind: _extra(workload, prices, own, copies, kind) for kind in ("full", "until_cancel", "prompt_only", "none")
+    }
     chosen = extra[billing]
     low, high = min(extra["prompt_only"], chosen), max(extra["full"], chosen)
-    currency = workload.currency if has_costs(workload) and workload.currency else (prices.currency if prices else "USD")
+    currency = (
+        workload.currency if has_costs(workload) and workload.currency else (prices.currency if prices else "USD")
+    )
     return {
         "currency": currency,
         "before": round(before, 6),

@@ -95,7 +95,9 @@ class Screen:
         self.ids_known = bool((workload.replica >= 0).mean() > 0.5) if len(workload) else False
         self.tokens_known = bool(np.isfinite(self.output[ok]).mean() > 0.5) if ok.any() else False
         served = ok & (workload.cache_hit != 1)
-        output = np.where(np.isfinite(self.output), self.output, np.nanmedian(self.output[ok]) if self.tokens_known else 0.0)
+        output = np.where(
+            np.isfinite(self.output), self.output, np.nanmedian(self.output[ok]) if self.tokens_known else 0.0
+        )
         self.output = output
         none = np.zeros(len(workload))
         self.first_law = fit_law(self.uncached, none, workload.ttft_s, served) if self.has_ttft else None
@@ -185,7 +187,9 @@ class Screen:
         """The copy's own time to first token and to the end, and its output tokens: each (m, 16); inf for a donor that failed."""
         w = self.workload
         failed = w.status[donors] == ERROR
-        output = np.broadcast_to(self.output[rows][:, None], donors.shape) if copy_length == "same" else self.output[donors]
+        output = (
+            np.broadcast_to(self.output[rows][:, None], donors.shape) if copy_length == "same" else self.output[donors]
+        )
         # The copy goes elsewhere and usually loses the primary's prefix-cache hit: it computes the whole prompt.
         own_prompt = np.where(w.prompt_tokens[rows] < 0, 0, w.prompt_tokens[rows]).astype(np.float64)[:, None]
         if self.first_law is not None:
@@ -202,8 +206,12 @@ class Screen:
             whole = first + decode
         else:
             law = self.whole_law
-            expected = law.seconds(self.uncached[donors], self.output[donors] if self.tokens_known else np.zeros(donors.shape))
-            mine = law.seconds(own_prompt + np.zeros(donors.shape), output if self.tokens_known else np.zeros(donors.shape))
+            expected = law.seconds(
+                self.uncached[donors], self.output[donors] if self.tokens_known else np.zeros(donors.shape)
+            )
+            mine = law.seconds(
+                own_prompt + np.zeros(donors.shape), output if self.tokens_known else np.zeros(donors.shape)
+            )
             actual = w.e2e_s[donors]
             # A donor faster than the law is faster in proportion; what it waited beyond the law is added as it is.
             whole = mine * np.minimum(actual / np.maximum(expected, 1e-9), 1.0) + np.maximum(actual - expected, 0.0)

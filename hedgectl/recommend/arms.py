@@ -13,6 +13,7 @@ from hedgectl.model import CENSORED, ERROR, OK, Floats, Workload
 
 Bools = NDArray[np.bool_]
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
     """Latencies in seconds with weights, sorted once; `n` counts finished requests, not rows.
@@ -60,7 +61,7 @@ class Pool:
         if at + 1 >= len(self._rank) or self._rank[at + 1] <= self._rank[at]:
             return low
         high = float(self._event_s[(at + 1) // 2])
-        return low + (high - low) * (rank - self._rank[at]) / (self._rank[at + 1] - self._rank[at])
+        return low + (high - low) * float((rank - self._rank[at]) / (self._rank[at + 1] - self._rank[at]))
 
     def document(self) -> dict[str, Any]:
         """The quantiles object of the documents, in milliseconds."""

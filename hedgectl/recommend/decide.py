@@ -11,7 +11,6 @@ import numpy as np
 from hedgectl import cost, quantiles
 from hedgectl.model import Workload
 from hedgectl.policy import (
-    Budget,
     Cancel,
     Deadline,
     DelayRule,
@@ -26,7 +25,7 @@ from hedgectl.recommend.arms import answered
 from hedgectl.recommend.gates import Judged, judge, reason
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
-from hedgectl.recommend.projecting import Assumption, Candidate, Projection, Projector, ScreenProjector, as_dict
+from hedgectl.recommend.projecting import Candidate, Projection, Projector, ScreenProjector, as_dict
 
 Note = dict[str, Any]
 
@@ -157,9 +156,7 @@ def screen_rules(
     if same:
         gain = 1.0 - (gates.ratio_of(same[0], metric, p) or 1.0)
         if gain < gates.LONG_WORK_GAIN:
-            text = (
-                f"the slow requests are slow anywhere: with an answer as long, a copy on another replica gains {gain:.1%}"
-            )
+            text = f"the slow requests are slow anywhere: with an answer as long, a copy on another replica gains {gain:.1%}"
             found.append(reason("long_work", text, gain, gates.LONG_WORK_GAIN))
     return found
 
@@ -168,7 +165,9 @@ def default_suppression(workload: Workload) -> tuple[Suppress, ...]:
     """Live conditions under which no copy is sent, before any replay has set their limits."""
     found = []
     if len(workload.replicas) > 1:
-        found.append(Suppress("slow_replicas_ratio", ">", 0.5, "half of the others are slow too: a copy would wait as well"))
+        found.append(
+            Suppress("slow_replicas_ratio", ">", 0.5, "half of the others are slow too: a copy would wait as well")
+        )
     found.append(Suppress("error_ratio", ">", 0.1, "a failing service needs no second request"))
     return tuple(found)
 
@@ -279,9 +278,7 @@ def default_deadline(workload: Workload, candidate: Candidate, options: Options)
     return Deadline(round(total * 1e3, 3), round(attempt * 1e3, 3))
 
 
-def projection_document(
-    workload: Workload, options: Options, projector: Projector, chosen: Judged
-) -> dict[str, Any]:
+def projection_document(workload: Workload, options: Options, projector: Projector, chosen: Judged) -> dict[str, Any]:
     """The ``projection`` object: both arms in the worst case, the change, the bill, the limits of rate."""
     metric, p = parts(options.goal)
     worst = chosen.worst

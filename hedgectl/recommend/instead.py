@@ -105,10 +105,14 @@ def _by_verdict(evidence: Evidence) -> list[dict[str, Any]]:
         ]
     if verdict == "long_work":
         return [
-            _cure("limit_output", "limit the length of answers, or give long ones a class of their own: they are the tail")
+            _cure(
+                "limit_output", "limit the length of answers, or give long ones a class of their own: they are the tail"
+            )
         ]
     if verdict == "isolated":
-        return [_cure("find_slow_cause", "find out why a replica slows down for a while: that is what a copy works around")]
+        return [
+            _cure("find_slow_cause", "find out why a replica slows down for a while: that is what a copy works around")
+        ]
     if verdict == "tools":
         return [_cure("speed_up_tools", "make the tool calls faster, or run them side by side: the time goes there")]
     return []

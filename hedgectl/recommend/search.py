@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgectl.estimate import CopyLength
 from hedgectl.model import Workload
 from hedgectl.policy import Budget, DelayRule, Rule, ScopePolicy, Suppress
 from hedgectl.recommend import delay, eligibility
 from hedgectl.recommend.gates import Judged
 from hedgectl.recommend.options import Options
-from hedgectl.recommend.projecting import Assumption, Candidate
+from hedgectl.recommend.projecting import Assumption, CancelEffect, Candidate
 
 # Quantiles of the healthy mode at which the delay is tried; the plain rule's p95 is among them.
 QUANTILES = (0.80, 0.90, 0.925, 0.95, 0.97, 0.985)
@@ -83,10 +84,14 @@ def _field(workload: Workload, trigger: str) -> Field | None:
 
 def assumptions(options: Options, *, sees_load: bool) -> tuple[Assumption, ...]:
     """Every way the unknown may be; the worse must pass."""
-    lengths = ("same", "independent") if options.copy_length == "both" else (options.copy_length,)
+    lengths: tuple[CopyLength, ...] = (
+        ("same", "independent") if options.copy_length == "both" else (options.copy_length,)
+    )
     if not sees_load:
         return tuple(Assumption(None, length) for length in lengths)
-    cancels = ("frees_engine", "engine_runs_on") if options.cancel == "unknown" else (options.cancel,)
+    cancels: tuple[CancelEffect, ...] = (
+        ("frees_engine", "engine_runs_on") if options.cancel == "unknown" else (options.cancel,)
+    )
     return tuple(Assumption(cancel, length) for cancel in cancels for length in lengths)
 
 
