@@ -17,7 +17,7 @@ from hedgectl.sim.hedging import (
     got_response,
     hedge_due,
 )
-from hedgectl.sim.jit import jit
+from hedgectl.sim.jit import entry, jit
 from hedgectl.sim.layout import (
     GOT_FIRST_TOKEN,
     GOT_RESPONSE,
@@ -61,7 +61,7 @@ def _serve_replica(s: State, r: int, t: float) -> None:
         got_response(s, got // 4, t)
 
 
-@jit
+@entry
 def drain(s: State) -> None:
     """Run the whole workload in `s` to its end, in place."""
     g = s.run[0]
