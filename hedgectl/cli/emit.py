@@ -83,6 +83,7 @@ def emit(
         return
     if to is None:
         raise UsageError("--to is missing", hint=f"one of {', '.join(emitters.catalogue())}; see --list")
+    emitters.target(to)  # an unknown name is said before stdin is waited for
     if check is not None:
         _check(check, to, printing)
         return

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgectl.emitters._cannot import BEHIND, CANNOT_HEDGE, IN_FRONT
-from hedgectl.emitters._plan import refuse_unseen_trigger
+from hedgectl.emitters._plan import refuse_late_copy, refuse_unseen_trigger
 from hedgectl.emitters._seam import Lint, Loss, Target, Traits, Unreadable
 from hedgectl.errors import HedgectlError, InputError, NotEnoughData, UsageError
 from hedgectl.policy import PolicyDocument
@@ -120,6 +120,7 @@ def emit(
     to = target(name)
     for policy in document.policies:
         refuse_unseen_trigger(policy, to.traits, name)
+        refuse_late_copy(policy, to.traits, name)
     chosen = _chosen_form(to, form)
     losses = tuple(to.supports(document))
     text = to.render(document, _chosen_options(to, options or {}), chosen)
@@ -191,6 +192,7 @@ def list_document() -> dict[str, Any]:
     """The ``emit_list.v1`` document: what each target sees and has, and what cannot hedge."""
     return {
         "schema": "hedgectl/emit_list.v1",
+        "as_of": None,
         "targets": [
             {
                 "target": to.name,
@@ -218,6 +220,7 @@ def check_document(name: str, lints: list[Lint]) -> dict[str, Any]:
     """The ``emit_check.v1`` document."""
     return {
         "schema": "hedgectl/emit_check.v1",
+        "as_of": None,
         "target": name,
         "lints": [lint.to_document() for lint in lints],
         "notes": [],

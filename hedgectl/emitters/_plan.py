@@ -82,6 +82,21 @@ def refuse_unseen_trigger(policy: ScopePolicy, traits: Traits, target: str) -> N
     )
 
 
+def refuse_late_copy(policy: ScopePolicy, traits: Traits, target: str) -> None:
+    """Raises NotEnoughData (exit 3) where buying the budget with the delay leaves no time for a copy."""
+    hedge = policy.hedge
+    if hedge is None or hedge.deadline is None or not policy.is_on or not traits.hedges:
+        return
+    delay = bought_delay_ms(hedge, traits)
+    if delay >= hedge.deadline.total_ms:
+        raise NotEnoughData(
+            f"{target} has no budget, and the delay that keeps it there, {delay:g} ms, is not below the deadline of "
+            f"{hedge.deadline.total_ms:g} ms: no copy would ever be sent",
+            where=f"policies: {policy.scope.name}: hedge.budget",
+            hint="a larger budget, a longer deadline, or a target with a budget (hedgectl emit --list)",
+        )
+
+
 def common_losses(document: PolicyDocument, traits: Traits, target: str) -> list[Loss]:
     """Every loss that follows from the traits, scope by scope. Scopes that are off lose nothing."""
     losses: list[Loss] = []
