@@ -39,9 +39,7 @@ EXCLUDED = ("cache_hit", "error", "censored")
 _MS = 1e6
 
 
-def breakdown(
-    con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, by: Sequence[str] = ()
-) -> dict[str, Any]:
+def breakdown(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, by: Sequence[str] = ()) -> dict[str, Any]:
     """The split of the prepared selection, one group a combination of `by` (names from DIMENSIONS).
 
     Raises UsageError for an unknown dimension.
@@ -78,7 +76,7 @@ def breakdown(
 def _floats(column: Any) -> Floats:
     """NULL becomes NaN; durations stay exact (below 2**53 ns, 104 days)."""
     if isinstance(column, np.ma.MaskedArray):
-        return np.asarray(column.astype(np.float64).filled(np.nan))
+        return np.asarray(np.ma.filled(column.astype(np.float64), np.nan))
     return np.asarray(column, dtype=np.float64)
 
 

@@ -150,9 +150,7 @@ def prepare(con: Connection, selection: Selection | None = None) -> Prepared:
         "attempts": facts["attempts"],
     }
     notes = [*_notes(facts, span, fits), *scale_notes]
-    return Prepared(
-        chosen, as_of_ns, window, facts["requests"], facts["attempts"], facts, tuple(notes), fits, scale
-    )
+    return Prepared(chosen, as_of_ns, window, facts["requests"], facts["attempts"], facts, tuple(notes), fits, scale)
 
 
 def _limits(chosen: Selection, as_of_ns: int | None) -> tuple[int | None, int | None]:
@@ -195,7 +193,9 @@ def _filter(con: Connection, where: str) -> None:
         types = [str(t) for t in first.project(where).types]
         if types != ["BOOLEAN"]:
             raise UsageError(f"--where gives {' and '.join(types)}, not true or false", where=where, hint=hint)
-        first.filter(where).query("passed", sql.text("decompose/where_key")).fetchall()
+        passed = first.filter(where).query("passed", sql.text("decompose/where_key"))
+        if passed is not None:
+            passed.fetchall()
     except UsageError:
         raise
     except Exception as error:  # any complaint of the database about the user's expression
@@ -293,8 +293,10 @@ def _notes(
         "warning",
         facts["clock_skew"],
         logged,
-        lambda s: f"{s} of rows have a first token before the start (up to {worst:.0f} ms, replica "
-        f"{facts['worst_skew_replica']}): TTFT crosses two clocks, there it is unknown and elsewhere unverified",
+        lambda s: (
+            f"{s} of rows have a first token before the start (up to {worst:.0f} ms, replica "
+            f"{facts['worst_skew_replica']}): TTFT crosses two clocks, there it is unknown and elsewhere unverified"
+        ),
     )
     add(
         "ttft_is_zero",
@@ -348,9 +350,7 @@ def _notes(
         lambda s: "the log is sampled: rows are weighted, and the load it shows is too low",
     )
     if facts["observers"] and facts["observers"] > 1:
-        notes.append(
-            note("several_observers", "times of several observers are mixed: compare them by --by observer")
-        )
+        notes.append(note("several_observers", "times of several observers are mixed: compare them by --by observer"))
     for model, fitted in fits.items():
         of = f" of {model}" if model else ""
         if fitted.good:

@@ -78,9 +78,9 @@ def redistribute(x: Floats, w: Floats, observed: NDArray[np.bool_]) -> tuple[Flo
     at_risk = total - np.concatenate(([0.0], np.cumsum(w)[:-1]))
     # The last row's ratio is exact by construction; rounding must not make it negative.
     steps = np.where(observed, np.clip(1 - w / np.maximum(at_risk, w), 0.0, 1.0), 1.0)
-    survival = np.cumprod(steps)
+    survival: Floats = np.asarray(np.cumprod(steps))
     before = np.concatenate(([1.0], survival[:-1]))
-    mass = (before - survival) * total
+    mass: Floats = (before - survival) * total
     return x[observed], mass[observed], float(survival[-1] * total) if len(x) else 0.0
 
 
@@ -90,7 +90,7 @@ def _at_rank(x: Floats, w: Floats, observed: NDArray[np.bool_], p: float) -> tup
     total = float(mass.sum()) + beyond
     if not len(events):
         return None, True
-    start = np.concatenate(([0.0], np.cumsum(mass)[:-1]))
+    start = np.concatenate((np.zeros(1), np.cumsum(mass)[:-1]))
     stop = start + np.maximum(mass - 1.0, 0.0)
     rank = p * max(total - 1.0, 0.0)
     if rank > stop[-1] + 1e-9 * max(total, 1.0):
@@ -150,8 +150,10 @@ def summary(
     all_weights = None if uniform else np.concatenate((w, bound_weights))
     plain = np.quantile(x, ps) if n and uniform and not len(bounds) else None
     for i, p in enumerate(ps):
+        value: float | None = None
+        bound: float | None = None
         if plain is not None:
-            value, bound = float(plain[i]), None
+            value = float(plain[i])
         else:
             value, bound = kaplan_meier(everything, seen, p, all_weights)
         if bound is not None:
