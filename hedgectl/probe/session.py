@@ -180,9 +180,7 @@ class Session:
                 self.stop("time")
             if not await self._sleep_until(min(due, until or due)):
                 break
-            await self._slots.acquire()
-            if self._stop.is_set():
-                self._slots.release()
+            if not await self._slot():
                 break
             call = CallRecord(
                 planned.index,
@@ -208,6 +206,17 @@ class Session:
             except TimeoutError:
                 pass
         return not self._stop.is_set()
+
+    async def _slot(self) -> bool:
+        """A place among the calls in flight; False if the run was stopped while all were taken."""
+        while not self._stop.is_set():
+            try:
+                async with asyncio.timeout(0.05):
+                    await self._slots.acquire()
+                return True
+            except TimeoutError:
+                continue
+        return False
 
     def _launch(self, call: CallRecord, outcome: Outcome) -> bool:
         first = self._new_record(0, "primary")
