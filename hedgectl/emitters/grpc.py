@@ -37,45 +37,54 @@ _DEFAULT_ERROR_RATIO: Final = 0.1
 def supports(policy: PolicyDocument) -> list[Loss]:
     """No budget (the delay buys it), one clock at headers, names of methods only, and who obeys at all."""
     losses = common_losses(policy, TRAITS, "grpc")
-    for each in policy.policies:
-        if each.scope.route is not None and _method(each.scope.route) is None:
-            losses.append(
-                Loss(each.scope.name, "scope.route", each.scope.route, "not a gRPC method: the default entry")
-            )
-        if each.is_on:
-            losses.append(
-                Loss(
-                    each.scope.name,
-                    "hedge",
-                    "every client hedges",
-                    "Java, Node and .NET only; Go, Python, C++, Ruby and PHP ignore it",
-                )
-            )
-            losses.append(
-                Loss(
-                    each.scope.name,
-                    "hedge.budget",
-                    "failures send no copies",
-                    "a failure sends the next attempt at once (Node) or after the delay (Java); "
-                    "retryThrottling stops that in Java and .NET, not in Node",
-                )
-            )
+    for group in _groups(policy, OPTIONS).values():
+        off = [each for each in group if not each.is_on]
+        for each in group:
+            losses += _scope_losses(each, off)
+    return losses
+
+
+def _scope_losses(each: ScopePolicy, off: list[ScopePolicy]) -> list[Loss]:
+    losses: list[Loss] = []
+
+    def lose(field: str, wanted: str, nearest: str) -> None:
+        losses.append(Loss(each.scope.name, field, wanted, nearest))
+
+    if each.scope.route is not None and _method(each.scope.route) is None:
+        lose("scope.route", each.scope.route, "not a gRPC method: the default entry")
+    if not each.is_on:
+        return losses
+    if off:
+        lose("decision", "hedge", f"off: it shares its entry with {off[0].scope.name}, where hedging is off")
+        return losses
+    lose("hedge", "every client hedges", "Java, Node and .NET only; Go, Python, C++, Ruby and PHP ignore it")
+    lose(
+        "hedge.budget",
+        "failures send no copies",
+        "a failure sends the next attempt at once (Node) or after the delay (Java); retryThrottling stops that in "
+        "Java and .NET, not in Node",
+    )
     return losses
 
 
 def render(policy: PolicyDocument, options: Mapping[str, str], form: str) -> str:
     """One ``methodConfig`` entry a method; scopes that gRPC cannot tell apart share one, as careful as the strictest."""
-    groups: dict[tuple[str, str], list[Plan]] = {}
-    for each in policy.policies:
-        groups.setdefault(_name(each, options), []).append(plan(each, TRAITS))
-    entries = [_entry(name, merged(plans)) for name, plans in groups.items()]
-    for method in _excluded(policy):
-        if method not in groups:
-            entries.append({"name": [_name_json(method)]})
+    groups = {
+        name: merged([plan(each, TRAITS) for each in members]) for name, members in _groups(policy, options).items()
+    }
+    entries = [_entry(name, each) for name, each in groups.items()]
+    entries += [{"name": [_name_json(method)]} for method in _excluded(policy) if method not in groups]
     config: dict[str, Any] = {"methodConfig": entries}
-    if any(each.is_on for each in policy.policies):
+    if any(each.on for each in groups.values()):
         config["retryThrottling"] = {"maxTokens": _MAX_TOKENS, "tokenRatio": _token_ratio(policy)}
     return json.dumps(config, indent=2) + "\n"
+
+
+def _groups(policy: PolicyDocument, options: Mapping[str, str]) -> dict[tuple[str, str], list[ScopePolicy]]:
+    groups: dict[tuple[str, str], list[ScopePolicy]] = {}
+    for each in policy.policies:
+        groups.setdefault(_name(each, options), []).append(each)
+    return groups
 
 
 def check(text: str) -> list[Lint]:

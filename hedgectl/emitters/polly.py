@@ -167,15 +167,19 @@ def _check_section(section: dict[str, Any], where: str) -> list[Lint]:
     return lints
 
 
+_TIMESPAN: Final = re.compile(r"(-?)(?:(\d+)\.)?(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,7}))?)?")
+
+
 def _timespan_ms(found: Any) -> int | None:
-    match = re.fullmatch(
-        r"(-?)(?:(\d+)(?:\.(?=\d+:))?)?(?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,7}))?)?)?", str(found)
-    )
-    if match is None or not isinstance(found, str) or not re.search(r"\d", found):
+    text = found if isinstance(found, str) else ""
+    if re.fullmatch(r"-?\d+", text):
+        return int(text) * _DAY_MS
+    match = _TIMESPAN.fullmatch(text)
+    if match is None:
         return None
     sign, days, hours, minutes, secs, fraction = match.groups()
-    if hours is not None and (int(hours) > 23 or int(minutes) > 59 or int(secs or 0) > 59):
+    if int(hours) > 23 or int(minutes) > 59 or int(secs or 0) > 59:
         return None
-    ms = int(days or 0) * _DAY_MS + int(hours or 0) * 3_600_000 + int(minutes or 0) * 60_000 + int(secs or 0) * 1000
+    ms = int(days or 0) * _DAY_MS + int(hours) * 3_600_000 + int(minutes) * 60_000 + int(secs or 0) * 1000
     ms += int((fraction or "0").ljust(7, "0")) // 10_000
     return -ms if sign else ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hedgectl.policy.difference import diff
 from hedgectl.policy.document import (
     ELIGIBLE_FIELDS,
     SIGNALS,
@@ -25,6 +26,7 @@ from hedgectl.policy.document import (
     scope_document,
 )
 from hedgectl.policy.reading import parse, parse_scope, seconds
+from hedgectl.policy.words import explain, sentence
 
 __all__ = [
     "ELIGIBLE_FIELDS",
@@ -46,8 +48,11 @@ __all__ = [
     "Suppress",
     "Target",
     "Window",
+    "diff",
+    "explain",
     "parse",
     "parse_scope",
     "scope_document",
     "seconds",
+    "sentence",
 ]
