@@ -14,6 +14,7 @@ How rows are judged (reason codes are stable):
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -125,17 +126,44 @@ def _is_decimal(text: str) -> bool:
 
 
 class _Paths:
-    """Collects the JSON paths of a mapping so that a record is parsed once."""
+    """Collects the JSON paths of a mapping so that a record is walked once, as one ``from_json`` struct.
+
+    What a struct cannot say (a key that is both a value and a parent, names that differ in case only, list positions) is
+    extracted by path in a second pass.
+    """
 
     def __init__(self) -> None:
-        self._seen: dict[str, int] = {}
+        self._tree: dict[str, Any] = {}
+        self._rest: dict[str, int] = {}
 
     def at(self, path: str) -> str:
-        index = self._seen.setdefault(path, len(self._seen) + 1)
-        return f"v[{index}]"
+        """SQL for the text at an RFC 6901 pointer."""
+        parts = [p.replace("~1", "/").replace("~0", "~") for p in path[1:].split("/")]
+        if not self._place(self._tree, parts):
+            return f"w[{self._rest.setdefault(path, len(self._rest) + 1)}]"
+        value = "v"
+        for part in parts:
+            value = f"struct_extract({value}, {literal(part)})"
+        return value
 
-    def list_literal(self) -> str:
-        return "[" + ", ".join(literal(path) for path in self._seen) + "]"
+    def _place(self, node: dict[str, Any], parts: list[str]) -> bool:
+        head, *tail = parts
+        if head == "" or head.isdigit() or any(k != head and k.lower() == head.lower() for k in node):
+            return False
+        if not tail:
+            return node.setdefault(head, "VARCHAR") == "VARCHAR"
+        below = node.get(head, {})
+        if not isinstance(below, dict) or not self._place(below, tail):
+            return False
+        node[head] = below
+        return True
+
+    def extraction(self) -> str:
+        """SQL of the columns ``v`` (struct) and ``w`` (list) of a record ``j``."""
+        structure = json.dumps(self._tree or {"-": "VARCHAR"}, ensure_ascii=False)
+        rest = ", ".join(literal(path) for path in self._rest)
+        listed = f"json_extract_string(j, [{rest}])" if rest else "CAST(NULL AS VARCHAR[])"
+        return f"from_json(j, {literal(structure)}) AS v, {listed} AS w"
 
 
 def _first(parts: Sequence[str]) -> str:
@@ -236,7 +264,7 @@ def compile_map(fmap: FieldMap, *, where: str) -> str:
     rules += [_rule(name, values, paths, wanted=False) for name, values in fmap.skip.items()]
     naive = [f"is_naive({t}_s)" for t in columns.TIMES if t in by_name and fmap.tz is None]
     holes = {
-        "paths": paths.list_literal(),
+        "extraction": paths.extraction(),
         "texts": ",\n           ".join(texts),
         "skipped": f"({' OR '.join(rules)})" if rules else "false",
         "naive": f"coalesce({' OR '.join(naive)}, false)" if naive else "false",

@@ -1,9 +1,9 @@
 -- name: formats/_flat
 -- What a TOML mapping compiles to: raw(line, record, j) -> rows, one a record. Followed by _flat_attempt or _flat_request.
--- {{...}} are filled by hedgectl/formats/compile.py: paths and constants as quoted literals, conversions from a closed list.
+-- {{...}} are filled by hedgectl/formats/compile.py: names and constants as quoted literals, conversions from a closed list.
 -- x: one JSON pass a record. s: text of every field, NULL where the mapping has none. t: typed. d, c: derived and bounded. r: judged.
 WITH x AS (
-    SELECT line, record, j, json_extract_string(j, {{paths}}) AS v FROM raw
+    SELECT line, record, j, {{extraction}} FROM raw
 ), s AS (
     SELECT line, record,
            {{texts}},
