@@ -1,0 +1,348 @@
+"""Says which format fits a log and why; refuses when two fit, and names logs that cannot answer (aggregates, metrics pages).
+
+A format's ``detect`` is a list of terms that must all hold for a record (grammar in ``catalogue.py``). The format whose terms hold for
+most records of the sample is taken; a second one that holds for at least half as many makes the choice the user's.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from hedgectl.errors import InputError, UsageError
+from hedgectl.formats import columns
+from hedgectl.formats.catalogue import Format, load_all
+
+RIVAL = 0.5
+"""A second format that fits this share of the records the best one fits is a rival, and the choice is refused."""
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The head of a log: its container, its records of named fields with their text, and its lines.
+
+    ``container``: ``json`` (lines, array or ``{"data": [...]}``), ``csv``, ``parquet`` or ``text``. ``cut`` is true if the head ended inside
+    a document that is larger than the sample.
+    """
+
+    container: str
+    records: tuple[Record, ...]
+    texts: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """The format that fits, the share of sample records its terms hold for, and the evidence in words."""
+
+    format: Format
+    share: float
+    why: str
+
+
+def sample_of(lines: Sequence[str], *, parquet_rows: Sequence[Record] | None = None) -> Sample:
+    """The sample of the first lines of a file (decoded, envelopes taken off), or of the first rows of a Parquet file."""
+    if parquet_rows is not None:
+        rows = tuple(dict(r) for r in parquet_rows)
+        return Sample("parquet", rows, tuple(json.dumps(r, default=str) for r in rows), ())
+    kept = tuple(stripped for line in lines if (stripped := line.strip("\ufeff\r\n")).strip())
+    pairs = list(_json_lines(kept)) or list(_json_document("\n".join(kept)))
+    if pairs:
+        return Sample("json", tuple(r for r, _ in pairs), tuple(t for _, t in pairs), kept)
+    rows = tuple(_csv_rows(kept))
+    if rows:
+        return Sample("csv", rows, tuple(json.dumps(r) for r in rows), kept)
+    return Sample("text", (), (), kept)
+
+
+def _json_lines(lines: Iterable[str]) -> Iterable[tuple[Record, str]]:
+    for line in lines:
+        if line.lstrip()[:1] not in ("{", "["):
+            continue
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and not _wrapped(value):
+            yield value, line
+        else:
+            for item in value if isinstance(value, list) else _wrapped(value) or []:
+                if isinstance(item, dict):
+                    yield item, json.dumps(item)
+
+
+def _wrapped(value: Mapping[str, Any]) -> list[Any] | None:
+    data = value.get("data")
+    return data if isinstance(data, list) and data and isinstance(data[0], dict) else None
+
+
+def _json_document(text: str) -> Iterable[tuple[Record, str]]:
+    """Records of one document that spans lines; whole elements only if the head ends inside it."""
+    body = text.lstrip()
+    if body[:1] not in ("{", "["):
+        return
+    try:
+        value = json.loads(body)
+    except ValueError:
+        at = body.find("[") if body[0] == "[" or re.match(r'\{\s*"data"\s*:\s*\[', body) else -1
+        if at < 0:
+            return
+        decoder = json.JSONDecoder()
+        at += 1
+        while True:
+            while at < len(body) and body[at] in " \t\r\n,":
+                at += 1
+            try:
+                item, at = decoder.raw_decode(body, at)
+            except ValueError:
+                return
+            if isinstance(item, dict):
+                yield item, json.dumps(item)
+    if isinstance(value, dict):
+        for item in _wrapped(value) or [value]:
+            if isinstance(item, dict):
+                yield item, json.dumps(item)
+    elif isinstance(value, list):
+        yield from ((item, json.dumps(item)) for item in value if isinstance(item, dict))
+
+
+def _csv_rows(lines: Sequence[str]) -> Iterable[Record]:
+    if not lines or not any(mark in lines[0] for mark in ",;\t"):
+        return
+    mark = max(",;\t", key=lines[0].count)
+    header = next(csv.reader([lines[0]], delimiter=mark))
+    names = [h.strip() for h in header]
+    plausible = all(re.fullmatch(r"[A-Za-z_][\w .:/@()%-]*", n) for n in names) and len(set(names)) == len(names) >= 2
+    if not plausible:
+        return
+    found = False
+    for row in csv.reader(lines[1:], delimiter=mark):
+        if len(row) == len(names):
+            found = True
+            yield dict(zip(names, row, strict=True))
+    if not found:
+        # a header without rows still tells the format
+        yield dict.fromkeys(names, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    kind: str  # present | absent | equals | matches | text
+    names: tuple[str, ...]
+    value: str = ""
+
+    def holds(self, record: Record, text: str) -> bool:
+        if self.kind == "text":
+            return re.search(self.value, text) is not None
+        values = [_lookup(record, name) for name in self.names]
+        if self.kind == "present":
+            return any(v is not _ABSENT for v in values)
+        if self.kind == "absent":
+            return all(v is _ABSENT for v in values)
+        texts = [_plain(v) for v in values if v is not _ABSENT]
+        if self.kind == "equals":
+            return self.value in texts
+        return any(re.search(self.value, t) for t in texts)
+
+
+_ABSENT = object()
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _lookup(record: Any, name: str) -> Any:
+    if isinstance(record, Mapping) and name in record:
+        return record[name]
+    value = record
+    for part in name.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return _ABSENT
+        value = value[part]
+    return value
+
+
+@cache
+def terms(detect: str) -> tuple[_Term, ...]:
+    """The parsed terms of a ``detect`` line. Raises UsageError for one that is not understood."""
+    found = []
+    for raw in _split(detect):
+        if raw.startswith("/") and raw.endswith("/") and len(raw) > 2:
+            found.append(_Term("text", (), raw[1:-1]))
+            continue
+        negated = raw.startswith("!")
+        body = raw[1:] if negated else raw
+        match = re.fullmatch(r'((?:"[^"]+"|[^"=~|]+)(?:\|(?:"[^"]+"|[^"=~|]+))*)(?:([=~])(.*))?', body)
+        if match is None or (negated and match.group(2)):
+            raise UsageError(f"detect term {raw!r} is not understood")
+        names = tuple(n.strip().strip('"') for n in re.findall(r'"[^"]+"|[^|]+', match.group(1)))
+        kind = "absent" if negated else {"=": "equals", "~": "matches", None: "present"}[match.group(2)]
+        found.append(_Term(kind, names, match.group(3) or ""))
+    return tuple(found)
+
+
+def _split(detect: str) -> list[str]:
+    if detect.startswith("/") and detect.endswith("/"):
+        return [detect]
+    parts = re.findall(r'(?:"[^"]*"|/(?:[^/\\]|\\.)+/(?=\s*(?:,|$))|[^,"])+', detect)
+    return [p.strip() for p in parts if p.strip()]
+
+
+def _matched(fmt: Format, sample: Sample) -> tuple[int, int]:
+    """How many records (lines, for a text format) fit, out of how many."""
+    wanted = terms(fmt.detect)
+    if not wanted:
+        return 0, 0
+    if fmt.input == "text":
+        return sum(all(t.holds({}, line) for t in wanted) for line in sample.lines), len(sample.lines)
+    if fmt.input != "json" and fmt.input != sample.container:
+        return 0, len(sample.records)
+    pairs = zip(sample.records, sample.texts, strict=True)
+    return sum(all(t.holds(r, x) for t in wanted) for r, x in pairs), len(sample.records)
+
+
+def detect(sample: Sample | Sequence[str], *, where: str | None = None, formats: Mapping[str, Format] | None = None) -> Detection:
+    """The one format that fits the sample (or the first lines of a file).
+
+    Raises InputError if the log is empty, holds aggregates or a metrics page, or fits no format; UsageError if two fit.
+    """
+    if not isinstance(sample, Sample):
+        sample = sample_of(sample)
+    if not sample.lines and not sample.records:
+        raise InputError("the log is empty", where=where, hint="no record means no answer; check the path and the export")
+    refuse_aggregates(sample, where=where)
+    known = load_all() if formats is None else formats
+    counts = {name: _matched(fmt, sample) for name, fmt in known.items()}
+    best = max((hit for hit, _ in counts.values()), default=0)
+    fits = [name for name, (hit, _) in counts.items() if hit and hit >= best * RIVAL]
+    if not fits:
+        raise InputError(
+            "no format fits this log", where=where, hint=f"{_near_miss(sample, known)}hedgectl formats --detect FILE writes a mapping to start from"
+        )
+    if len(fits) > 1:
+        fits.sort(key=lambda n: (-counts[n][0], n))
+        raise UsageError(
+            f"more than one format fits this log: {', '.join(f'{n} ({counts[n][0]} of {counts[n][1]})' for n in fits)}",
+            where=where,
+            hint=f"name it: --format {fits[0]}",
+        )
+    fmt = known[fits[0]]
+    hit, of = counts[fits[0]]
+    return Detection(fmt, hit / of, f"{hit} of {of} {'lines' if fmt.input == 'text' else 'records'} have {_in_words(fmt.detect)}")
+
+
+def _in_words(detect: str) -> str:
+    present = [" or ".join(t.names) for t in terms(detect) if t.kind == "present"]
+    valued = [f"{t.names[0]} {'=' if t.kind == 'equals' else '~'} {t.value}" for t in terms(detect) if t.kind in ("equals", "matches")]
+    texts = ["the shape of this format" for t in terms(detect) if t.kind == "text"]
+    return ", ".join(present + valued + texts[:1]) or "the shape of this format"
+
+
+def _near_miss(sample: Sample, known: Mapping[str, Format]) -> str:
+    """What the closest format lacks, in words; empty if nothing is close."""
+    best: tuple[int, str, list[str]] | None = None
+    for name, fmt in known.items():
+        if fmt.input == "text" or not sample.records:
+            continue
+        wanted = [t for t in terms(fmt.detect) if t.kind == "present"]
+        missing = [t for t in wanted if not any(t.holds(r, "") for r in sample.records)]
+        if wanted and len(missing) < len(wanted) and (best is None or len(wanted) - len(missing) > best[0]):
+            best = (len(wanted) - len(missing), name, [" or ".join(t.names) for t in missing])
+    if best is None or not best[2]:
+        return ""
+    return f"closest is {best[1]}, which also needs {', '.join(best[2])}; "
+
+
+_METRIC_LINE = re.compile(r"^(# (HELP|TYPE|EOF|UNIT)\b|[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^}]*\})? [-+0-9.eEinfNa]+( \d+)?$)")
+_QUANTILE = re.compile(r"(^|[_.\-])(p|q|perc|percentile_?)(50|75|90|95|98|99|999|99[._]9|100)([_.\-]?(ms|s|us|seconds|latency))?$|quantile", re.I)
+_COUNTER = re.compile(r"(^|_)(count|requests|samples|total|n|num_requests|bucket|le|sum)$", re.I)
+
+
+def refuse_aggregates(sample: Sample, *, where: str | None = None) -> None:
+    """Raises InputError for a metrics page or for percentiles that were computed by somebody else."""
+    lines = sample.lines[:200]
+    if sample.container == "text" and lines and sum(bool(_METRIC_LINE.match(x)) for x in lines) > len(lines) * 0.8:
+        raise InputError(
+            "this is a metrics page: counters and histograms of many requests, not requests",
+            where=where,
+            hint="read the log of the gateway or the spans of the engine; hedgectl config engine --from METRICS takes capacities from this page",
+        )
+    if not sample.records:
+        return
+    names = list(dict.fromkeys(name for r in sample.records for name in r))
+    quantiles = [n for n in names if _QUANTILE.search(n)]
+    if len(quantiles) >= 2 and any(_COUNTER.search(n) for n in names) or len(quantiles) >= 3:
+        raise InputError(
+            f"these are percentiles of many requests ({', '.join(quantiles[:4])}), not requests: they cannot be averaged or recombined",
+            where=where,
+            hint="export one row a request, or histogram buckets with counts",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FieldReport:
+    """Fields of a log that a format does not read: ``unknown``, and ``near`` = unknown field -> the field it may be."""
+
+    unknown: tuple[str, ...]
+    near: dict[str, str]
+
+
+def field_report(fmt: Format, records: Iterable[Record]) -> FieldReport:
+    """Top-level fields that a TOML format does not read; only near-matches of fields that some record lacks are hints."""
+    if not fmt.keys:
+        return FieldReport((), {})
+    tops = {k.strip("/").split("/")[0] if k.startswith("/") else k for k in fmt.keys}
+    listed = list(records)
+    seen = list(dict.fromkeys(name for r in listed for name in r))
+    unknown = tuple(n for n in seen if n not in tops)
+    near = {}
+    for name in unknown:
+        folded = re.sub(r"[^a-z0-9]", "", name.lower())
+        for own in tops:
+            if re.sub(r"[^a-z0-9]", "", own.lower()) == folded and any(name in r and own not in r for r in listed):
+                near[name] = own
+    return FieldReport(unknown, near)
+
+
+def starter_map(sample: Sample | Sequence[str]) -> str:
+    """A TOML mapping to start from, for a flat log of unknown fields; see ``starter.py``."""
+    from hedgectl.formats import starter
+
+    return starter.write(sample if isinstance(sample, Sample) else sample_of(sample))
+
+
+def suggest_unit(name: str) -> str | None:
+    """The unit that a field's own name states (``latencyMs``, ``ttft_s``, ``duration_seconds``), or None."""
+    words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+    match = re.search(r"(?:^|[_.\-\s(])(ns|nanos?|nanoseconds?|us|micros?|microseconds?|ms|millis?|milliseconds?|msecs?|s|secs?|seconds?)\)?$", words)
+    if match is None:
+        return None
+    unit = match.group(1)
+    if unit.startswith("n"):
+        return "ns"
+    if unit == "us" or unit.startswith("micro"):
+        return "us"
+    return "ms" if unit.startswith("m") else "s"
+
+
+__all__ = [
+    "Detection",
+    "FieldReport",
+    "Sample",
+    "columns",
+    "detect",
+    "field_report",
+    "refuse_aggregates",
+    "sample_of",
+    "starter_map",
+    "suggest_unit",
+    "terms",
+]
