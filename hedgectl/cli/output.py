@@ -6,6 +6,7 @@ Documents leave as ``table | json | jsonl | csv | md``; the bytes are the same i
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import sys
@@ -67,21 +68,28 @@ def document(doc: dict[str, Any], fmt: str, out: Path | None) -> None:
     write_text(render(doc, fmt, width=_width() if out is None else 100, color=_use_color() and out is None), out)
 
 
+def view(shown: blocks.View, fmt: str, out: Path | None) -> None:
+    """Prints blocks that belong to no document (``sql``)."""
+    write_text(_blocks(shown, fmt, width=_width() if out is None else 100, color=_use_color() and out is None), out)
+
+
 def render(doc: dict[str, Any], fmt: str, *, width: int = 100, color: bool = False) -> str:
     """The text of a document. ``json`` is the document itself; the others show its view (``cli/views``)."""
     if fmt == "json":
         return json_text(doc)
-    from hedgectl.cli import views
+    views = importlib.import_module("hedgectl.cli.views")
+    return _blocks(views.of(doc), fmt, width=width, color=color)
 
-    view = views.of(doc)
+
+def _blocks(shown: blocks.View, fmt: str, *, width: int, color: bool) -> str:
     if fmt == "table":
-        return blocks.terminal(view, width=width, color=color)
+        return blocks.terminal(shown, width=width, color=color)
     if fmt == "md":
-        return blocks.markdown(view)
+        return blocks.markdown(shown)
     if fmt == "csv":
-        return blocks.csv_text(view)
+        return blocks.csv_text(shown)
     if fmt == "jsonl":
-        return blocks.jsonl(view)
+        return blocks.jsonl(shown)
     raise UsageError(f"-o {fmt} is not known here", hint=f"one of: {', '.join(FORMATS)}")
 
 

@@ -1,0 +1,119 @@
+"""Opens what an analysis was asked about: log files or a database, one selection of it, copied into memory.
+
+The database file is held only while its rows are copied: never while something is fitted, replayed or sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from hedgectl import decompose, ingest, sql, store
+from hedgectl.decompose import Prepared, Selection
+from hedgectl.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A prepared selection: ``con`` has the TEMP tables of decompose; ``ingested`` is None when a database was read."""
+
+    con: DuckDBPyConnection
+    prepared: Prepared
+    ingested: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Where the rows come from: files (``paths``) or a database, and how files are read."""
+
+    paths: Sequence[str] = ()
+    db: Path | None = None
+    format: str | None = None
+    map_file: Path | None = None
+    tz: str | None = None
+    join: bool = False
+    max_reject: float | None = None
+    memory_limit: str | None = None
+    wait_s: float = 0.0
+
+
+@contextmanager
+def opened(logs: Logs, selection: Selection, progress: Progress | None = None) -> Iterator[Opened]:
+    """Reads, selects and decomposes. Raises UsageError without a source, InputError without a request in it."""
+    if logs.paths and logs.db is not None:
+        raise UsageError(
+            "log files and --db are both given",
+            hint="hedgectl ingest adds files to a database; analyse the one or the other",
+        )
+    if not logs.paths and logs.db is None:
+        raise UsageError(
+            "no log is given", hint="hedgectl recommend YOUR-LOG.jsonl, or --db FILE after hedgectl ingest"
+        )
+    with store.connect(None, memory_limit=logs.memory_limit) as memory:
+        document: dict[str, Any] | None = None
+        if logs.db is None:
+            document = ingest.ingest(
+                memory,
+                logs.paths,
+                format=logs.format,
+                map_file=logs.map_file,
+                tz=logs.tz,
+                max_reject=logs.max_reject,
+                progress=progress,
+            )
+        else:
+            copy(logs.db, memory, wait_s=logs.wait_s, memory_limit=logs.memory_limit)
+        with store.explained(memory.name):
+            prepared = decompose.prepare(memory.con, selection)
+        yield Opened(memory.con, prepared, document)
+
+
+def copy(db: Path, into: store.Store, *, wait_s: float = 0.0, memory_limit: str | None = None) -> None:
+    """Copies the canonical rows of a database file into ``into`` and lets go of the file."""
+    if not db.exists():
+        raise UsageError(f"there is no database {db}", where=str(db), hint=f"hedgectl ingest LOG... --db {db}")
+    # opened once the ordinary way: it waits for the lock, names its holder and refuses what is no database of ours
+    store.connect(db, read_only=True, wait_s=wait_s, memory_limit=memory_limit).close()
+    with store.explained(str(db)):
+        into.con.execute("ATTACH ? AS held (READ_ONLY)", [str(db)])
+        try:
+            for name in ("ingested_file", "attempt", "tool_span"):
+                into.con.execute(sql.text(f"store/copy_{name}"))
+        finally:
+            into.con.execute("DETACH held")
+    if into.con.execute("SELECT count(*) FROM attempt").fetchall()[0][0] == 0:
+        raise InputError("the database holds no request", where=str(db), hint=f"hedgectl ingest LOG... --db {db}")
+
+
+def moment_ns(text: str, tz: str | None = None, *, flag: str = "--since") -> int:
+    """UTC ns of ``2026-11-22`` or ``2026-11-22T04:15:00Z``; without a zone it is in ``tz`` (default UTC)."""
+    try:
+        parsed = datetime.fromisoformat(
+            text.strip().replace("Z", "+00:00") if text.strip().endswith("Z") else text.strip()
+        )
+    except ValueError:
+        raise UsageError(f"{flag} {text} is not a time", hint="e.g. 2026-11-22 or 2026-11-22T04:15:00Z") from None
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=zone(tz))
+    delta = parsed.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400_000_000 + delta.seconds * 1_000_000 + delta.microseconds) * 1000
+
+
+def zone(tz: str | None) -> ZoneInfo:
+    """The zone named ``tz``, UTC for None. Raises UsageError for a name that does not exist."""
+    try:
+        return ZoneInfo(tz or "UTC")
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UsageError(
+            f"there is no time zone {tz}", hint="a name such as Asia/Tokyo, Europe/Berlin or UTC"
+        ) from None

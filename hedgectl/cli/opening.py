@@ -1,0 +1,101 @@
+"""From the flags of a command to an open analysis: settings, selection, progress, warnings about what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hedgectl import config
+from hedgectl.cli import output
+from hedgectl.cli.options import Source
+
+if TYPE_CHECKING:
+    from hedgectl.analysis import Logs, Opened
+    from hedgectl.decompose import Selection
+
+
+def settings(source: Source, **flags: Any) -> config.Config:
+    """The settings with the flags of ``source`` on top; ``flags`` are further ones by setting name, dots as ``__``."""
+    typed = {"tz": source.tz, "memory_limit": source.memory_limit, "recommend.min_requests": source.min_requests}
+    typed |= {name.replace("__", "."): value for name, value in flags.items()}
+    loaded = config.load(source.config_file)
+    for name in ("tz", "memory_limit", "db", "recommend.min_requests"):
+        if loaded.origin(name) not in ("default", "flag") and typed.get(name) is None:
+            output.detail(f"{name} = {loaded.get(name)} from {loaded.origin(name)}")
+    return config.with_flags(loaded, typed)
+
+
+def logs(source: Source, cfg: config.Config) -> Logs:
+    from pathlib import Path
+
+    from hedgectl.analysis import Logs
+
+    db = source.db
+    if db is None and not source.logs and cfg.get("db"):
+        db = Path(cfg.get("db"))
+    return Logs(
+        paths=tuple(source.logs or ()),
+        db=db,
+        format=source.format,
+        map_file=source.map_file,
+        tz=cfg.get("tz"),
+        join=source.join,
+        max_reject=source.max_reject,
+        memory_limit=cfg.get("memory_limit"),
+        wait_s=source.wait or 0.0,
+    )
+
+
+def selection(source: Source, cfg: config.Config) -> Selection:
+    from hedgectl import analysis
+    from hedgectl.decompose import MIN_REQUESTS, Selection
+
+    tz = cfg.get("tz")
+    analysis.zone(tz)
+    return Selection(
+        since_ns=None if source.since is None else analysis.moment_ns(source.since, tz, flag="--since"),
+        until_ns=None if source.until is None else analysis.moment_ns(source.until, tz, flag="--until"),
+        window_ns=None if source.window is None else round(source.window * 1e9),
+        as_of_ns=None if source.as_of is None else analysis.moment_ns(source.as_of, tz, flag="--as-of"),
+        where=source.where,
+        model=source.model,
+        route=source.route,
+        tz=tz,
+        min_requests=cfg.get("recommend.min_requests", MIN_REQUESTS),
+    )
+
+
+@contextmanager
+def opened(source: Source, cfg: config.Config) -> Iterator[Opened]:
+    """An open analysis; what was rejected or repeated while reading is said on stderr."""
+    from hedgectl import analysis
+
+    with output.progress() as progress:
+        progress("reading")
+        with analysis.opened(logs(source, cfg), selection(source, cfg), progress) as found:
+            progress.clear()
+            _say(found.ingested)
+            yield found
+
+
+def _say(document: dict[str, Any] | None) -> None:
+    if document is None:
+        return
+    totals = document["totals"]
+    output.detail(
+        f"{totals['lines']} lines = {totals['accepted']} accepted + {totals['duplicates']} duplicates + "
+        f"{totals['not_requests']} not requests + {totals['rejected']} rejected"
+    )
+    if totals["rejected"]:
+        first = next(
+            (f, r)
+            for f in document["files"]
+            for r in f.get("rejects", []) or [{"line": "?", "reason": "?"}]
+            if f["rejected"]
+        )
+        output.message(
+            f"warning: {totals['rejected']} of {totals['lines']} lines were rejected, the first is "
+            f"{first[0]['path']} line {first[1]['line']} ({first[1]['reason']}); hedgectl ingest lists them"
+        )
+    output.notes(document)

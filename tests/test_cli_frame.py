@@ -1,0 +1,116 @@
+"""The frame of the command line, from outside: help stays light, errors have a shape, pipes and signals end well."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("duckdb", "numpy", "numba", "httpx", "fastdigest", "genai_prices", "altair")
+
+
+def run(*argv: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hedgectl", *argv],
+        capture_output=True, text=True, cwd=cwd, env={**os.environ, **(env or {})}, timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["--version"], [], ["recommend", "--help"], ["formats"], ["emit", "--list"]]
+)
+def test_light_commands_load_no_heavy_library(argv: list[str]) -> None:
+    code = (
+        "import sys\n"
+        "from hedgectl.cli import main\n"
+        "try:\n"
+        f"    main({argv!r})\n"
+        "except SystemExit as stop:\n"
+        "    assert not stop.code, stop.code\n"
+        f"loaded = [m for m in {HEAVY!r} if m in sys.modules]\n"
+        "assert not loaded, loaded\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def commands() -> list[str]:
+    done = run("--help")
+    section = done.stdout.split("Commands:")[1]
+    return [line.split()[0] for line in section.splitlines() if line.startswith("  ") and line[2] != " "]
+
+
+def test_each_command_opens_with_two_examples_and_says_what_comes_next() -> None:
+    found = commands()
+    assert "recommend" in found
+    for name in found:
+        text = run(name, "--help").stdout
+        assert text.count("hedgectl " + name) >= 2, f"{name} --help shows fewer than two examples"
+        assert "Next:" in text, f"{name} --help does not say what comes next"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "words"),
+    [
+        (["nonsense"], 2, "No such command"),
+        (["recommend", "--budget", "lots"], 2, "is not a share"),
+        (["breakdown", "missing.jsonl"], 4, "missing.jsonl"),
+        (["breakdown"], 2, "no log"),
+        (["breakdown", "--db", "missing.duckdb"], 2, "missing.duckdb"),
+        (["breakdown", "x", "-o", "xml"], 2, "one of: table"),
+        (["config", "schema", "nonsense"], 2, "no document named"),
+    ],
+)
+def test_errors_say_what_and_hint_and_keep_stdout_clean(argv: list[str], code: int, words: str, tmp_path: Path) -> None:
+    done = run(*argv, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("hedgectl: error: ")
+    assert words in done.stderr
+    assert "hint:" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == [], "an error leaves no file behind"
+
+
+def test_a_closed_pipe_is_success() -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-m", "hedgectl", "config", "schema", "policy"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert writer.stdout is not None
+    assert writer.stderr is not None
+    writer.stdout.close()
+    assert writer.wait(60) == 0
+    assert writer.stderr.read() == b""
+    writer.stderr.close()
+
+
+def test_every_schema_is_a_schema() -> None:
+    from jsonschema import Draft202012Validator
+
+    from hedgectl import schemas
+
+    assert "policy.v1" in schemas.kinds()
+    for kind in schemas.kinds():
+        loaded = schemas.load(kind)
+        Draft202012Validator.check_schema(loaded)
+        assert json.loads(run("config", "schema", kind).stdout) == loaded if kind == "policy.v1" else True
+
+
+def test_out_writes_the_same_bytes_as_stdout(tmp_path: Path) -> None:
+    piped = run("config", "show", "-o", "json", cwd=tmp_path)
+    written = run("config", "show", "-o", "json", "-O", "x.json", cwd=tmp_path)
+    assert written.returncode == 0
+    assert written.stdout == ""
+    assert (tmp_path / "x.json").read_text(encoding="utf-8") == piped.stdout
+
+
+def test_out_into_a_missing_folder_is_an_error_without_a_trace(tmp_path: Path) -> None:
+    done = run("config", "show", "-O", "nowhere/x.json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "cannot write" in done.stderr
+    assert list(tmp_path.iterdir()) == []
