@@ -27,6 +27,8 @@ from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
 from hedgectl.recommend.projecting import Candidate, Projection, Projector, ScreenProjector, as_dict
 
+INCIDENT_SHARE = 0.10  # of requests without an answer
+
 Note = dict[str, Any]
 
 
@@ -35,9 +37,11 @@ def decide(
     scope: Scope,
     options: Options,
     diagnosis: dict[str, Any] | None = None,
+    *,
+    raced: int = 0,
 ) -> tuple[ScopePolicy, list[Note]]:
     """The decision for one scope, by the load-blind screen: low confidence."""
-    refusal = too_little(workload, scope, options)
+    refusal = too_little(workload, scope, options, raced)
     if refusal is not None:
         return refusal, []
     fields, missing = search.fields(workload, options)
@@ -77,8 +81,11 @@ def decide(
     return policy, scope_notes(workload, policy, fields, options)
 
 
-def too_little(workload: Workload, scope: Scope, options: Options) -> ScopePolicy | None:
-    """Refusals that need no estimate: too few requests, no second target, nothing to gain."""
+def too_little(workload: Workload, scope: Scope, options: Options, raced: int = 0) -> ScopePolicy | None:
+    """Refusals that need no estimate: too few requests, an incident, no second target.
+
+    `raced`: requests that already had a copy; a primary that lost is no failure.
+    """
     metric, p = parts(options.goal)
     n = answered(workload)
     needed = quantiles.needed(p) if options.min_requests is None else options.min_requests
@@ -86,6 +93,11 @@ def too_little(workload: Workload, scope: Scope, options: Options) -> ScopePolic
         text = f"{n} answered requests, {needed} are needed before {metric} {quantiles.name(p)} means anything"
         why = reason("too_few_requests", text, float(n), float(needed))
         return ScopePolicy(scope, "not_enough_data", reasons=(why,))
+    failed = 1.0 - n / max(len(workload) - raced, 1)
+    if failed > INCIDENT_SHARE:
+        text = f"{failed:.0%} of the requests failed or timed out: that is an incident, not a tail that a copy could cut"
+        why = reason("incident", text, failed, INCIDENT_SHARE)
+        return ScopePolicy(scope, "do_not_hedge", reasons=(why,))
     seen = np.unique(workload.replica[workload.replica >= 0])
     if len(seen) == 1:
         name = workload.replicas[int(seen[0])]

@@ -35,7 +35,7 @@ def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Optio
     notes: list[dict[str, Any]] = list(prepared.notes)
     for one in found:
         chosen.say(f"scope {one.scope.name}", 0.0)
-        policy, said = decide(one.workload, one.scope, chosen)
+        policy, said = decide(one.workload, one.scope, chosen, raced=one.hedges)
         entries.append(policy)
         notes += [n for n in [*said, *_source_notes(one)] if n not in notes]
     document = PolicyDocument(
@@ -66,6 +66,12 @@ def _source_notes(one: scopes.ScopeData) -> list[dict[str, Any]]:
             "and 'unhedged' is what they would have been alone"
         )
         found.append({"code": "already_hedged", "level": "info", "share": None, "text": text})
+    if one.outlived:
+        text = (
+            f"{one.outlived} timeouts count as errors: at least as many answers took longer than these were given, so they "
+            "say nothing about how long an answer takes"
+        )
+        found.append({"code": "timeouts_outlived", "level": "info", "share": None, "text": text})
     if one.closed_loop:
         text = "the source waited for answers before it sent more, so a slow moment hides its own victims"
         found.append({"code": "closed_loop", "level": "warning", "share": None, "text": text})

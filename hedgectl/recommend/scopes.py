@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hedgectl import decompose, workload
-from hedgectl.model import Workload
+from hedgectl.model import CENSORED, ERROR, OK, Workload
 from hedgectl.policy import Scope
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class ScopeData:
     workload: Workload
     hedges: int
     closed_loop: bool  # the source waited for answers before it sent more
+    outlived: int  # timeouts counted as errors: answers often took longer than they were given
 
 
 def load(con: duckdb.DuckDBPyConnection, *, by_route: bool = False) -> list[ScopeData]:
@@ -42,9 +44,24 @@ def load(con: duckdb.DuckDBPyConnection, *, by_route: bool = False) -> list[Scop
     for k, (m, r) in enumerate(keys):
         rows = np.ravel(codes) == k
         scope = Scope(model=names["model"][m] if m >= 0 else None, route=names["route"][r] if r >= 0 else None)
-        part = compact(everything.take(rows))
-        scopes.append(ScopeData(scope, part, int(hedges[rows].sum()), bool(closed[rows].mean() > 0.5)))
+        part, outlived = settle_timeouts(compact(everything.take(rows)), hedges[rows] > 0)
+        scopes.append(ScopeData(scope, part, int(hedges[rows].sum()), bool(closed[rows].mean() > 0.5), outlived))
     return sorted(scopes, key=lambda s: (-len(s.workload), s.scope.model or "", s.scope.route or ""))
+
+
+def settle_timeouts(part: Workload, raced: NDArray[np.bool_]) -> tuple[Workload, int]:
+    """Timeouts as lower bounds, unless at least as many answers took longer: then no clock ended them, but a failure.
+
+    `raced`: rows whose primary may have lost to a copy; those stay lower bounds. Returns the workload and how many
+    timeouts became errors.
+    """
+    cut = (part.status == CENSORED) & ~raced & np.isfinite(part.e2e_s)
+    if not cut.any():
+        return part, 0
+    longer = int(((part.status == OK) & (part.e2e_s > float(np.median(part.e2e_s[cut])))).sum())
+    if longer < int(cut.sum()):
+        return part, 0
+    return replace(part, status=np.where(cut, ERROR, part.status).astype(np.int8)), int(cut.sum())
 
 
 def compact(part: Workload) -> Workload:
