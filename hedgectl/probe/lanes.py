@@ -37,10 +37,14 @@ class Lane:
 class LanePool:
     """Lanes for one role (primary or copies); created on demand, at most as many as attempts in flight."""
 
-    def __init__(self, *, http2: bool = False, ca_file: str | None = None) -> None:
+    def __init__(self, *, secure: bool = True, http2: bool = False, ca_file: str | None = None) -> None:
+        import httpx  # here, not at the first send, which it would delay
+
+        self._client = httpx.AsyncClient
         self._http2 = http2
-        self._ca_file = ca_file
-        self._context: ssl.SSLContext | None = None
+        # One context for all lanes: loading the certificates costs more than a request.
+        self._context: ssl.SSLContext | bool = ssl.create_default_context(cafile=ca_file) if secure else False
+        self._limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=IDLE_S)
         self._idle: list[Lane] = []
         self._closing: set[asyncio.Task[None]] = set()
         self.opened = 0
@@ -51,23 +55,18 @@ class LanePool:
             lane = self._idle.pop()  # the one used last: least likely to have been closed by the server
             lane.fresh = False
             return lane
-        import httpx
-
-        if self._context is None:
-            # One context for all lanes: loading the certificates costs more than a request.
-            self._context = ssl.create_default_context(cafile=self._ca_file)
         self.opened += 1
         options: dict[str, Any] = {
             "verify": self._context,
             "http1": not self._http2,
             "http2": self._http2,
             "timeout": None,  # deadlines are ours: one clock for connect, first token and last
-            "limits": httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=IDLE_S),
+            "limits": self._limits,
             "follow_redirects": False,
             # compressed streams arrive in lumps, and a lump is no token time
             "headers": {"accept-encoding": "identity", "user-agent": f"hedgectl/{__version__}"},
         }
-        return Lane(httpx.AsyncClient(**options))
+        return Lane(self._client(**options))
 
     def release(self, lane: Lane) -> None:
         """Gives back a lane whose answer was read to its end."""

@@ -77,8 +77,10 @@ class Session:
         self._url = settings.provider.resolve(settings.url)
         self._hedge_url = settings.provider.resolve(settings.hedge_url) if settings.hedge_url else self._url
         # Copies never share a pool with primaries: a stalled connection must not hold up its own rescue.
-        self._lanes = LanePool(http2=settings.http2, ca_file=settings.ca_file)
-        self._hedge_lanes = LanePool(http2=settings.http2, ca_file=settings.ca_file)
+        self._lanes, self._hedge_lanes = (
+            LanePool(secure=url.startswith("https:"), http2=settings.http2, ca_file=settings.ca_file)
+            for url in (self._url, self._hedge_url)
+        )
         self.ledger = Ledger(settings.caps, settings.prices, settings.answer_tokens)
         self.budget = HedgeBudget(
             settings.budget_ratio, settings.budget_burst, settings.hedges_in_flight, settings.caps.hedges
@@ -153,7 +155,7 @@ class Session:
         """The schedule of this run."""
         s = self.settings
         return schedule.make(
-            requests=min(s.requests, s.caps.requests),
+            requests=max(0, min(s.requests, s.caps.requests) - s.check_cancel),
             rates=s.rates,
             seed=s.seed,
             blocks=blocks,
@@ -237,8 +239,7 @@ class Session:
         rules = self.settings.rules
         try:
             if call.arm == HEDGED:
-                if self._eligible(call):
-                    self.budget.arrived()
+                self.budget.arrived()
                 sink = None if self._sink is None else (lambda text: self._sink(call, text))  # type: ignore[misc]
                 await hedged.hedged_call(call, rules, self, first, sink)
             else:

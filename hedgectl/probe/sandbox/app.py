@@ -9,6 +9,7 @@ import math
 import random
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,7 +133,7 @@ class Sandbox:
     def metrics(self, only: int | None = None) -> str:
         """The engines' state as a Prometheus page."""
         law = self.settings.law
-        rows = (
+        rows: tuple[tuple[str, str, Callable[[Engine], float]], ...] = (
             ("num_requests_running", "gauge", lambda e: e.running),
             ("num_requests_waiting", "gauge", lambda e: e.waiting),
             ("kv_cache_usage_perc", "gauge", lambda e: e.kv_usage),
