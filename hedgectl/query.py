@@ -30,8 +30,9 @@ def run(con: DuckDBPyConnection, text: str, *, tz: str | None = None) -> tuple[l
             raise UsageError(f"{len(parsed)} statements are given, one is run", hint=_HINT)
         if parsed[0].type.name not in ("SELECT", "EXPLAIN"):
             raise UsageError(f"only SELECT is run here, not {parsed[0].type.name}", hint=_HINT)
-        names = {name: tz or "UTC" for name in parsed[0].named_parameters if name == "tz"}
-        names |= {name: None for name in parsed[0].named_parameters if name != "tz"}
+        names: dict[str, str | None] = {
+            name: (tz or "UTC") if name == "tz" else None for name in parsed[0].named_parameters
+        }
         found = con.execute(statement, names or None)
     except store.sql_error() as error:
         raise UsageError(f"the query fails: {str(error).splitlines()[0]}", hint=_HINT) from None
