@@ -95,7 +95,9 @@ def too_little(workload: Workload, scope: Scope, options: Options, raced: int = 
         return ScopePolicy(scope, "not_enough_data", reasons=(why,))
     failed = 1.0 - n / max(len(workload) - raced, 1)
     if failed > INCIDENT_SHARE:
-        text = f"{failed:.0%} of the requests failed or timed out: that is an incident, not a tail that a copy could cut"
+        text = (
+            f"{failed:.0%} of the requests failed or timed out: that is an incident, not a tail that a copy could cut"
+        )
         why = reason("incident", text, failed, INCIDENT_SHARE)
         return ScopePolicy(scope, "do_not_hedge", reasons=(why,))
     seen = np.unique(workload.replica[workload.replica >= 0])
