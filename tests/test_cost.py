@@ -33,9 +33,11 @@ def cached_calls(n: int = 3) -> Workload:
 def test_a_copy_without_the_cache_costs_seven_times_its_primary() -> None:
     w = cached_calls()
     prices = cost.prices_for(w, "m", TABLE)
-    assert prices is not None and prices.source == "config"
+    assert prices is not None
+    assert prices.source == "config"
     own = cost.request_costs(w, prices)
-    assert own is not None and own == pytest.approx([0.00118] * 3)
+    assert own is not None
+    assert own == pytest.approx([0.00118] * 3)
     bill = cost.growth(w, prices, copies([0, 1, 2], [False] * 3, [50.0] * 3))
     assert bill is not None
     assert bill["delta_ratio"] == pytest.approx(0.0082 / 0.00118, rel=1e-4)
@@ -67,7 +69,8 @@ def test_logged_costs_are_the_bill_and_tell_the_prices() -> None:
         np.arange(n) * 1.0, prompt, output, cached_tokens=cached, cost=logged, currency="USD", e2e_s=np.ones(n)
     )
     prices = cost.prices_for(w, "m", {})
-    assert prices is not None and prices.source == "log"
+    assert prices is not None
+    assert prices.source == "log"
     assert (prices.input, prices.cached_input, prices.output) == pytest.approx((3e-6, 0.3e-6, 15e-6), rel=1e-6)
     k = int(np.flatnonzero(cached > 0)[0])
     bill = cost.growth(w, prices, copies([k], [False], [float(output[k])]))
@@ -82,7 +85,8 @@ def test_bills_that_no_price_explains_are_copied_as_they_are() -> None:
     )
     assert cost.prices_for(w, None, {}) is None
     bill = cost.growth(w, None, copies([0, 99], [False, True], [10.0, 10.0]))
-    assert bill is not None and bill["delta_ratio"] == pytest.approx(101 / w.cost.sum())
+    assert bill is not None
+    assert bill["delta_ratio"] == pytest.approx(101 / w.cost.sum())
 
 
 def test_unknown_cost_is_none_and_public_prices_fill_in() -> None:
@@ -90,8 +94,10 @@ def test_unknown_cost_is_none_and_public_prices_fill_in() -> None:
     assert cost.growth(w, None, copies([0], [False], [100.0])) is None
     assert cost.public_prices("no-such-model-anywhere") is None
     found = cost.public_prices("gpt-4o-mini")
-    assert found is not None and 0 < found.cached_input <= found.input < found.output
-    assert isinstance(found, Prices) and found.source == "public"
+    assert found is not None
+    assert 0 < found.cached_input <= found.input < found.output
+    assert isinstance(found, Prices)
+    assert found.source == "public"
 
 
 def test_peak_minute_counts_the_copies() -> None:

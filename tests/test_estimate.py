@@ -44,7 +44,8 @@ def test_one_slow_replica_is_escaped_and_a_slow_fleet_is_not() -> None:
     screen = Screen(together)
     found = screen.project("response", 2.0, np.ones(len(together), dtype=bool), "same")
     # Donors of the same moment are as slow, except where the delay crosses the end of a spell.
-    assert found.win_rate is not None and found.win_rate < 0.1
+    assert found.win_rate is not None
+    assert found.win_rate < 0.1
 
 
 def test_a_copy_of_long_work_is_as_long_unless_lengths_are_drawn_anew() -> None:
@@ -59,7 +60,8 @@ def test_a_copy_of_long_work_is_as_long_unless_lengths_are_drawn_anew() -> None:
     same = screen.project("response", 2.0, everyone, "same")
     fresh = screen.project("response", 2.0, everyone, "independent")
     assert same.win_rate == 0.0
-    assert fresh.win_rate is not None and fresh.win_rate > 0.9
+    assert fresh.win_rate is not None
+    assert fresh.win_rate > 0.9
 
 
 def test_a_copy_pays_the_prefill_that_the_primary_had_cached() -> None:
@@ -162,7 +164,9 @@ def test_a_copy_never_makes_its_own_request_slower(seed: int, delay: float, leng
 def test_empty_and_single_request_logs() -> None:
     empty = Workload.of([], [], [])
     found = Screen(empty).project("response", 1.0, np.zeros(0, dtype=bool), "same")
-    assert found.win_rate is None and len(found.hedged) == 0
+    assert found.win_rate is None
+    assert len(found.hedged) == 0
     one = Workload.of([0.0], [10], [10], e2e_s=[5.0])
     found = Screen(one).project("response", 1.0, np.ones(1, dtype=bool), "same")
-    assert found.no_donor == 1 and len(found.hedged) == 0
+    assert found.no_donor == 1
+    assert len(found.hedged) == 0

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 import recommend_logs as logs
+
 from hedgectl import policy
 from hedgectl.errors import InputError, UsageError
 from hedgectl.model import Workload
@@ -70,8 +70,10 @@ def test_whole_answers_wait_for_the_response_and_exclude_streams() -> None:
     entry = only(logs.spells(slow=0.05, streamed=0))
     assert entry["decision"] == "hedge"
     assert entry["hedge"]["trigger"] == "response"
-    assert {"field": "streamed", "op": "=", "value": False} == {
-        k: entry["eligible"][0][k] for k in ("field", "op", "value")
+    assert {k: entry["eligible"][0][k] for k in ("field", "op", "value")} == {
+        "field": "streamed",
+        "op": "=",
+        "value": False,
     }
 
 
@@ -79,7 +81,8 @@ def test_too_few_requests_withhold_the_answer_unless_the_minimum_is_lowered() ->
     few = logs.spells(n=298, slow=0.05)
     entry = only(few)
     assert entry["decision"] == "not_enough_data"
-    assert codes(entry) == ["too_few_requests"] and entry["hedge"] is None
+    assert codes(entry) == ["too_few_requests"]
+    assert entry["hedge"] is None
     assert only(few, Options(min_requests=100))["decision"] != "not_enough_data"
 
 
@@ -116,7 +119,8 @@ def test_fields_the_log_never_has_exclude_nothing_and_are_named() -> None:
     w = logs.spells(slow=0.05)
     entry = only(w)
     assumed = [n for n in entry["notes"] if n["code"] == "eligibility_assumed"]
-    assert len(assumed) == 1 and "tools_offered = false" in assumed[0]["text"]
+    assert len(assumed) == 1
+    assert "tools_offered = false" in assumed[0]["text"]
     assert {r["field"] for r in entry["eligible"]} >= {
         "tools_offered",
         "cache_hit",
@@ -150,14 +154,17 @@ def test_delay_comes_from_the_healthy_mode_when_p95_is_a_slow_request() -> None:
 def test_goal_limits_and_cost_limits() -> None:
     w = logs.spells(slow=0.05)
     met = only(w, Options(goal=parse_goal("e2e_p99 < 1h")))
-    assert met["decision"] == "do_not_hedge" and codes(met)[0] == "goal_already_met"
+    assert met["decision"] == "do_not_hedge"
+    assert codes(met)[0] == "goal_already_met"
     missed = only(w, Options(goal=parse_goal("e2e_p99 < 10ms")))
-    assert missed["decision"] == "hedge" and "goal_missed" in codes(missed)
+    assert missed["decision"] == "hedge"
+    assert "goal_missed" in codes(missed)
     asked = parse_goal(None, max_cost_delta_ratio=0.001)
     assert "cost_unknown" in codes(only(w, Options(goal=asked)))
     prices = {"chat": {"input_per_mtok": 1.0, "output_per_mtok": 4.0, "currency": "USD"}}
     dear = only(w, Options(goal=asked, prices=prices))
-    assert "cost_above_limit" in codes(dear) and dear["projection"]["cost"]["delta_ratio"] > 0.001
+    assert "cost_above_limit" in codes(dear)
+    assert dear["projection"]["cost"]["delta_ratio"] > 0.001
     assert only(w, Options(prices=prices))["decision"] == "hedge"  # no limit was asked for
 
 
@@ -185,7 +192,8 @@ def given(delay_ms: float, *rules: Rule, budget: Budget | None = None, windows: 
 def test_a_given_policy_is_priced_as_it_stands() -> None:
     w = replace(logs.spells(slow=0.05, streamed=0), segment=np.arange(6000) % 3, segments=("free", "pro", "team"))
     everyone = only(w, given(2000.0))
-    assert everyone["hedge"]["delay_ms"] == 2000.0 and everyone["hedge"]["budget"] is None
+    assert everyone["hedge"]["delay_ms"] == 2000.0
+    assert everyone["hedge"]["budget"] is None
     late = float(np.mean(w.e2e_s > 2.0))
     assert everyone["projection"]["hedged"]["hedge_rate"] == pytest.approx(late, abs=1e-6)
     paying = only(w, given(2000.0, Rule("segment", "in", ("pro", "team"))))
@@ -213,7 +221,8 @@ def test_scopes_are_decided_apart_and_the_slowest_stands_first() -> None:
     assert [p["scope"]["model"] for p in found["policies"]] == ["slow", "fine"]
     assert [p["decision"] for p in found["policies"]] == ["hedge", "do_not_hedge"]
     assert found["method"]["estimator"] == "matched"
-    assert found["coverage"]["ttft"] == 1.0 and found["coverage"]["cost"] == 0.0
+    assert found["coverage"]["ttft"] == 1.0
+    assert found["coverage"]["cost"] == 0.0
     assert found["window"]["requests"] == 12000
     policy.parse(json.loads(json.dumps(found)))
 
@@ -263,7 +272,8 @@ def test_primaries_that_lost_their_race_count_as_longer() -> None:
     assert any(n["code"] == "already_hedged" for n in found["notes"])
     assert arm is not None
     # 5 % are only known to be longer than 3 s: p99 cannot be told, and is never the 3 s at which they were cut.
-    assert arm["e2e_ms"]["p99"] is None and arm["e2e_ms"]["at_least"]["p99"] >= 3000.0
+    assert arm["e2e_ms"]["p99"] is None
+    assert arm["e2e_ms"]["at_least"]["p99"] >= 3000.0
 
 
 def test_timeouts_bound_the_tail_unless_answers_outlive_them() -> None:
@@ -276,6 +286,7 @@ def test_timeouts_bound_the_tail_unless_answers_outlive_them() -> None:
     cap = replace(w, status=status, e2e_s=np.where(status == 2, 30.0, w.e2e_s))
     assert settle_timeouts(cap, never) == (cap, 0)
     early, count = settle_timeouts(replace(w, status=status, e2e_s=np.where(status == 2, 0.5, w.e2e_s)), never)
-    assert count == 20 and int((early.status == 1).sum()) == 20
+    assert count == 20
+    assert int((early.status == 1).sum()) == 20
     _, raced = settle_timeouts(replace(w, status=status, e2e_s=np.where(status == 2, 0.5, w.e2e_s)), ~never)
     assert raced == 0
