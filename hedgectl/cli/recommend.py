@@ -1,0 +1,159 @@
+"""``hedgectl recommend``: the main job: the split, the verdict, and a policy or a reasoned refusal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hedgectl.cli import opening, output
+from hedgectl.cli.options import Printing, Source, duration, grouped, share
+from hedgectl.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from hedgectl.analysis import Opened
+
+_HELP = """Recommend a hedging policy with its projected effect and price, or say why not and what to do instead.
+
+Examples:
+
+  hedgectl recommend gateway.jsonl.gz
+
+  hedgectl recommend --db hedgectl.duckdb --window 7d --goal 'e2e_p99 < 7s' --max-cost 25% -o json > policy.json
+
+The table shows where the time goes, the verdict and the policy; -o json prints the policy document alone.
+
+Next: hedgectl emit policy.json --to TARGET.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds ``recommend``."""
+    app.command("recommend", help=_HELP)(recommend)
+
+
+def budget_ratio(raw: str) -> float | str:
+    """A share, or the word ``none``."""
+    return "none" if raw.strip().lower() == "none" else float(share(raw))
+
+
+@grouped
+def recommend(
+    source: Source,
+    printing: Printing,
+    goal: Annotated[
+        str | None,
+        typer.Option("--goal", metavar="GOAL", help="e.g. 'e2e_p99 < 7s'; default: e2e_p99 as low as it gets"),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TARGET", help="only what this target can do: envoy, grpc, polly, client"),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="FILE", help="price this policy instead of searching; - reads stdin"),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="FIELD", help="one decision a model and route: --by route")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", parser=budget_ratio, metavar="SHARE", help="copies per request; default 5%; none"),
+    ] = None,
+    burst: Annotated[
+        int | None, typer.Option("--burst", min=1, help="copies that may be sent at once; default 100")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", parser=share, metavar="SHARE", help="cost growth that is acceptable")
+    ] = None,
+    min_gain: Annotated[
+        float | None,
+        typer.Option("--min-gain", parser=share, metavar="SHARE", help="gain that is worth a hedge; default 5%"),
+    ] = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option("--deadline", parser=duration, metavar="DURATION", help="total deadline of both copies"),
+    ] = None,
+    cancel: Annotated[
+        str | None,
+        typer.Option("--cancel", metavar="HOW", help="frees_engine, engine_runs_on or unknown (both must pass)"),
+    ] = None,
+    copy_length: Annotated[
+        str | None, typer.Option("--copy-length", metavar="HOW", help="same, independent or both (both must pass)")
+    ] = None,
+    routing: Annotated[
+        str | None, typer.Option("--routing", metavar="HOW", help="as_logged, random or least_outstanding")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="seed of all randomness")] = None,
+) -> None:
+    printing.begin()
+    cfg = opening.settings(
+        source,
+        recommend__goal=goal,
+        recommend__budget=budget,
+        recommend__burst=burst,
+        recommend__max_cost=max_cost,
+        recommend__min_gain=min_gain,
+        recommend__deadline=deadline,
+        recommend__copy_length=copy_length,
+        engine__cancel=cancel,
+        engine__routing=routing,
+        seed=seed,
+    )
+    one_of("--cancel", cancel, ("frees_engine", "engine_runs_on", "unknown"))
+    one_of("--copy-length", copy_length, ("same", "independent", "both"))
+    one_of("--routing", routing, ("as_logged", "random", "least_outstanding"))
+    one_of("--by", by, ("route",))
+    given = read_policy_flag(policy)
+    from hedgectl.recommend.configured import options as configured
+    from hedgectl.recommend.run import recommend as run
+
+    with opening.opened(source, cfg) as found, output.progress() as progress:
+        options = configured(
+            cfg,
+            target=target,
+            policy=given,
+            by_route=by == "route",
+            progress=lambda stage, part: progress(f"{stage} {100 * part:.0f} %"),
+        )
+        if printing.fmt == "table":
+            shown = _split_and_verdict(found)
+        doc = run(found.con, found.prepared, options)
+    if printing.fmt == "table":
+        views = [*shown, *_views(doc)]
+        output.view(views, "table", printing.out)
+    else:
+        printing.show(doc)
+    if any(p["decision"] == "not_enough_data" for p in doc["policies"]) and not any(
+        p["decision"] == "hedge" for p in doc["policies"]
+    ):
+        raise typer.Exit(int(ExitCode.NOT_ENOUGH))
+
+
+def _split_and_verdict(found: Opened) -> list[Any]:
+    from hedgectl.breakdown import breakdown
+    from hedgectl.diagnose import diagnose
+
+    split = breakdown(found.con, found.prepared)
+    verdict = diagnose(found.con, found.prepared)
+    # the notes of one selection are the same in all three documents: the policy's are printed, once
+    return [*_views({**split, "notes": []}), *_views({**verdict, "window": {}, "notes": []})]
+
+
+def _views(doc: dict[str, Any]) -> list[Any]:
+    from hedgectl.cli import views
+
+    return list(views.of(doc))
+
+
+def read_policy_flag(path: str | None) -> Any:
+    if path is None:
+        return None
+    from hedgectl.cli.emit import read_policy
+
+    return read_policy(path)
+
+
+def one_of(flag: str, value: str | None, allowed: tuple[str, ...]) -> None:
+    if value is not None and value not in allowed:
+        raise UsageError(f"{flag} {value} is not known", hint=f"one of: {', '.join(allowed)}")
