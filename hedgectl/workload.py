@@ -1,72 +1,74 @@
-"""Reads the prepared requests of a database into the arrays that fit, screen, replay and diagnosis share."""
+"""One scope's requests (and attempts) out of the database as a `Workload` of numbers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from hedgectl import decompose
+from hedgectl import sql
 from hedgectl.model import Workload
 
-if TYPE_CHECKING:
-    import duckdb
 
-_SECONDS = ("ttft", "e2e", "headers", "queue", "prefill", "decode")
-_WHOLE = (
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "streamed",
-    "replica",
-    "tools_offered",
-    "cache_hit",
-    "stored_state",
-    "batch",
-    "n_choices",
-    "segment",
-    "route",
-    "request_bytes",
-    "response_bytes",
-)
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded:
+    """What one scope's rows say.
 
-
-def load(con: duckdb.DuckDBPyConnection, *, primary_only: bool = True) -> Workload:
-    """The workload after `decompose.prepare`: one row a logical request with an arrival time.
-
-    `primary_only`: times and status are those of the first attempt alone (a primary that lost is censored), so that an
-    already hedged log shows what no hedge would have given. False: what the callers saw.
+    `requests` has a row a logical request; `attempts` a row a send, copies and retries included (the same object where
+    no request had a second one): an engine's law is fitted to attempts, a replay is fed with requests.
     """
-    found = decompose.columns(con, "decompose/workload", primary_only=primary_only)
-    names = decompose.rows(con, "decompose/workload_name")
-    arrival = np.asarray(found["arrival_ns"], dtype=np.int64)
-    t0 = int(arrival[0]) if len(arrival) else 0
-    by_kind: dict[str, list[dict[str, Any]]] = {k: [] for k in ("replica", "segment", "route", "currency")}
-    for one in names:
-        by_kind[one["kind"]].append(one)
-    pools = sorted({r["pool"] for r in by_kind["replica"] if r["pool"] is not None})
-    fields: dict[str, Any] = {f"{k}_s": _filled(found[f"{k}_ns"], np.nan) / 1e9 for k in _SECONDS}
-    fields |= {k: _filled(found[k], -1) for k in _WHOLE}
-    prompt, completion = fields.pop("prompt_tokens"), fields.pop("completion_tokens")
-    currencies = [c["name"] for c in by_kind["currency"]]
-    return Workload.of(
-        (arrival - t0) / 1e9,
-        prompt,
-        completion,
-        t0_ns=t0,
-        status=_filled(found["status"], 2),
-        cost=_filled(found["cost"], np.nan),
-        # Costs in several currencies cannot be added up.
-        currency=currencies[0] if len(currencies) == 1 else None,
-        weight=_filled(found["weight"], 1.0),
-        replicas=tuple(r["name"] for r in by_kind["replica"]),
-        pool_of_replica=np.array([pools.index(r["pool"]) if r["pool"] is not None else -1 for r in by_kind["replica"]]),
-        pools=tuple(pools),
-        segments=tuple(s["name"] for s in by_kind["segment"]),
-        routes=tuple(r["name"] for r in by_kind["route"]),
-        **fields,
+
+    requests: Workload
+    attempts: Workload
+    providers: tuple[str, ...]
+    attempt_count: int
+    hedges: int
+    retries: int
+    closed_loop: bool
+
+
+def load(con: Any, model: str | None = None, route: str | None = None) -> Loaded:
+    """Read the TEMP tables `request` and `selected_attempt` of a DuckDB connection for one scope (None = all).
+
+    No matching row gives empty arrays. Names of replicas, segments and routes are in alphabetical order.
+    """
+    scope = {"model": model, "route": route}
+    facts = _row(con, "decompose/workload_facts", scope)
+    names: dict[str, list[tuple[str, str | None]]] = {}
+    for kind, name, pool in con.execute(sql.text("decompose/workload_names"), scope).fetchall():
+        names.setdefault(kind, []).append((name, pool))
+    replicas = names.get("replica", [])
+    pools = sorted({pool for _, pool in replicas if pool is not None})
+    shared: dict[str, Any] = {
+        "t0_ns": int(facts["t0_ns"] or 0),
+        "currency": facts["currency"],
+        "replicas": tuple(name for name, _ in replicas),
+        "pools": tuple(pools),
+        "pool_of_replica": np.array([-1 if p is None else pools.index(p) for _, p in replicas], dtype=np.int32),
+        "segments": tuple(name for name, _ in names.get("segment", [])),
+        "routes": tuple(name for name, _ in names.get("route", [])),
+    }
+    requests = _workload(con, "decompose/workload", scope, shared)
+    attempts = requests
+    if facts["attempts"] > facts["requests"]:
+        attempts = _workload(con, "decompose/workload_attempts", scope, shared)
+    return Loaded(
+        requests,
+        attempts,
+        tuple(name for name, _ in names.get("provider", [])),
+        int(facts["attempts"]),
+        int(facts["hedges"]),
+        int(facts["retries"]),
+        bool(facts["closed_loop"]),
     )
 
 
-def _filled(column: Any, missing: float) -> np.ndarray[Any, Any]:
-    return np.asarray(np.ma.filled(np.ma.asarray(column).astype(np.float64), missing))
+def _workload(con: Any, name: str, scope: dict[str, Any], shared: dict[str, Any]) -> Workload:
+    columns = con.execute(sql.text(name), scope).fetchnumpy()
+    return Workload.of(**{k: np.asarray(v) for k, v in columns.items()}, **shared)
+
+
+def _row(con: Any, name: str, scope: dict[str, Any]) -> dict[str, Any]:
+    found = con.execute(sql.text(name), scope)
+    return dict(zip([d[0] for d in found.description], found.fetchone(), strict=True))

@@ -1,26 +1,54 @@
 -- name: decompose/workload
--- question: what arrived, as plain numbers for the replay, the screen and the diagnosis?
--- input: request
--- output: one row a logical request that has an arrival time, in order of arrival; strings as codes into decompose/workload_name
--- parameters: primary_only (TRUE = what the first attempt did alone, as if no copy had been sent; FALSE = what the caller saw)
-WITH replicas AS (SELECT replica, row_number() OVER (ORDER BY replica) - 1 AS code FROM (SELECT DISTINCT primary_replica AS replica FROM request WHERE primary_replica IS NOT NULL)),
-segments AS (SELECT segment, row_number() OVER (ORDER BY segment) - 1 AS code FROM (SELECT DISTINCT segment FROM request WHERE segment IS NOT NULL)),
-routes AS (SELECT route, row_number() OVER (ORDER BY route) - 1 AS code FROM (SELECT DISTINCT route FROM request WHERE route IS NOT NULL))
-SELECT r.arrival_ns, r.prompt_tokens, r.cached_tokens, r.completion_tokens,
-       CASE WHEN $primary_only THEN r.primary_ttft_ns ELSE r.ttft_ns END AS ttft_ns,
-       CASE WHEN $primary_only THEN r.primary_e2e_ns ELSE r.e2e_ns END AS e2e_ns,
-       CASE WHEN $primary_only AND r.hedge_won THEN NULL ELSE r.headers_ns END AS headers_ns,
-       CASE WHEN r.before_winner_ns = 0 THEN r.queue_ns END AS queue_ns,
-       CASE WHEN r.before_winner_ns = 0 THEN r.prefill_ns END AS prefill_ns,
-       CASE WHEN r.before_winner_ns = 0 THEN r.decode_ns END AS decode_ns,
-       CASE CASE WHEN $primary_only THEN r.primary_status ELSE r.status END WHEN 'ok' THEN 0 WHEN 'error' THEN 1 ELSE 2 END AS status,
-       r.streamed::TINYINT AS streamed, replicas.code AS replica, r.tools_offered::TINYINT AS tools_offered,
-       r.cache_hit::TINYINT AS cache_hit, r.stored_state::TINYINT AS stored_state, r.batch::TINYINT AS batch,
-       r.n_choices, r.cost::DOUBLE AS cost, r.weight, segments.code AS segment, routes.code AS route,
-       r.request_bytes, r.response_bytes
-FROM request r
-LEFT JOIN replicas ON replicas.replica = r.primary_replica
-LEFT JOIN segments ON segments.segment = r.segment
-LEFT JOIN routes ON routes.route = r.route
-WHERE r.arrival_ns IS NOT NULL
-ORDER BY r.arrival_ns, r.request_key;
+-- question: what arrived in one scope, in the order of arrival, as numbers only?
+-- input: request, selected_attempt; $model, $route (NULL = all)
+-- output: one row a logical request, no NULLs: NaN for an unknown time, -1 for an unknown count or code.
+--         Codes count from 0 in the order of names that decompose/workload_names returns. The replica is the primary's.
+WITH scoped AS (
+    SELECT * FROM request
+    WHERE arrival_ns IS NOT NULL AND ($model IS NULL OR model = $model) AND ($route IS NULL OR route = $route)
+),
+origin AS (SELECT min(arrival_ns) AS t0_ns FROM scoped),
+replica_code AS (
+    SELECT replica AS name, row_number() OVER (ORDER BY replica) - 1 AS code
+    FROM (SELECT DISTINCT replica FROM selected_attempt
+          WHERE replica IS NOT NULL AND ($model IS NULL OR model = $model OR model IS NULL)
+            AND ($route IS NULL OR route = $route OR route IS NULL))
+),
+segment_code AS (
+    SELECT segment AS name, row_number() OVER (ORDER BY segment) - 1 AS code
+    FROM (SELECT DISTINCT segment FROM scoped WHERE segment IS NOT NULL)
+),
+route_code AS (
+    SELECT route AS name, row_number() OVER (ORDER BY route) - 1 AS code
+    FROM (SELECT DISTINCT route FROM scoped WHERE route IS NOT NULL)
+)
+SELECT (s.arrival_ns - o.t0_ns) / 1e9 AS arrival_s,
+       coalesce(s.prompt_tokens, -1) AS prompt_tokens,
+       coalesce(s.cached_tokens, -1) AS cached_tokens,
+       coalesce(s.completion_tokens, -1) AS completion_tokens,
+       coalesce(s.ttft_ns / 1e9, 'nan'::DOUBLE) AS ttft_s,
+       coalesce(s.e2e_ns / 1e9, 'nan'::DOUBLE) AS e2e_s,
+       coalesce(s.headers_ns / 1e9, 'nan'::DOUBLE) AS headers_s,
+       CASE WHEN s.queue_basis IN ('measured', 'derived') AND s.queue_ns IS NOT NULL THEN s.queue_ns / 1e9 ELSE 'nan'::DOUBLE END AS queue_s,
+       CASE WHEN s.prefill_basis IN ('measured', 'derived') AND s.prefill_ns IS NOT NULL THEN s.prefill_ns / 1e9 ELSE 'nan'::DOUBLE END AS prefill_s,
+       CASE WHEN s.decode_basis IN ('measured', 'derived') AND s.decode_ns IS NOT NULL THEN s.decode_ns / 1e9 ELSE 'nan'::DOUBLE END AS decode_s,
+       CASE s.status WHEN 'ok' THEN 0 WHEN 'error' THEN 1 ELSE 2 END AS status,
+       coalesce(s.streamed::TINYINT, -1) AS streamed,
+       coalesce(rc.code, -1) AS replica,
+       coalesce(s.tools_offered::TINYINT, -1) AS tools_offered,
+       coalesce(s.cache_hit::TINYINT, -1) AS cache_hit,
+       coalesce(s.stored_state::TINYINT, -1) AS stored_state,
+       coalesce(s.batch::TINYINT, -1) AS batch,
+       coalesce(s.n_choices, -1) AS n_choices,
+       coalesce(s.cost::DOUBLE, 'nan'::DOUBLE) AS cost,
+       coalesce(s.weight, 1.0) AS weight,
+       coalesce(sc.code, -1) AS segment,
+       coalesce(tc.code, -1) AS route,
+       coalesce(s.request_bytes, -1) AS request_bytes,
+       coalesce(s.response_bytes, -1) AS response_bytes
+FROM scoped s
+CROSS JOIN origin o
+LEFT JOIN replica_code rc ON rc.name = s.primary_replica
+LEFT JOIN segment_code sc ON sc.name = s.segment
+LEFT JOIN route_code tc ON tc.name = s.route
+ORDER BY s.arrival_ns, s.request_key;
