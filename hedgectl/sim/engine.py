@@ -178,6 +178,7 @@ def settle(s: State, r: int, t: float) -> None:
 def _leave_batch(s: State, r: int, a: int, t: float) -> None:
     """Attempt `a` gives back its place and its cache, from prefill or decode."""
     rep = s.replica[r]
+    rep.outstanding -= 1
     x = s.attempt[a]
     if x.state == DECODE:
         remove_decoding(s, r, a)
@@ -251,6 +252,7 @@ def remove(s: State, r: int, a: int, t: float, state: int) -> None:
     if x.state == GATEWAY:
         x.state = state
         x.end = t
+        s.replica[r].outstanding -= 1
         return
     if x.state == PREFILL and s.run[0].chunk <= 0.0:
         x.place = DOOMED
@@ -258,6 +260,7 @@ def remove(s: State, r: int, a: int, t: float, state: int) -> None:
         return
     if x.state == QUEUED:
         _unlink(s, r, a)
+        s.replica[r].outstanding -= 1
     else:
         _leave_batch(s, r, a, t)
     x.state = state

@@ -214,9 +214,8 @@ def _target(s: State, i: int) -> int:
 
 @jit
 def _forget(s: State, a: int) -> None:
-    """The client no longer waits for attempt `a`: for the gateway's count and the copies in flight it is gone."""
+    """The client no longer waits for attempt `a`: it is no copy in flight any more."""
     g = s.run[0]
-    s.replica[s.attempt[a].replica].outstanding -= 1
     s.request[a // g.attempts].alive -= 1
     if a % g.attempts > 0:
         g.in_flight -= 1
@@ -367,7 +366,11 @@ def got_first_token(s: State, a: int, t: float) -> None:
     x = s.attempt[a]
     if g.sup_slow < FOREVER and q.clock == FIRST_TOKEN:
         _count(s, x.replica, t, 1.0, 1.0 if t - x.sent > g.healthy_limit else 0.0)
-    if q.status == OPEN and q.clock == FIRST_TOKEN and q.winner < 0 and x.left != x.left:
+    if q.status != OPEN or x.left == x.left:
+        return
+    if q.ttft != q.ttft:
+        q.ttft = t - q.arrival  # whoever shows something first; the answer may still come from the other one
+    if q.clock == FIRST_TOKEN and q.winner < 0:
         q.winner = a
         _abandon_others(s, i, a, t)
 
@@ -387,7 +390,6 @@ def got_response(s: State, a: int, t: float) -> None:
         _count(s, g.replicas, t, 1.0, 0.0)
     _forget(s, a)
     q.winner = a
-    q.ttft = x.first - q.arrival
     _close(s, i, ANSWERED, t)
 
 
@@ -401,6 +403,7 @@ def fail(s: State, a: int, t: float) -> None:
         _count(s, g.replicas, t, 1.0, 1.0)
     _forget(s, a)
     x = s.attempt[a]
+    x.left = t
     r = x.replica
     advance(s, r, t)
     remove(s, r, a, t, FAILED)

@@ -108,7 +108,7 @@ REPLICA = np.dtype(
         ("head", "i4"),
         ("tail", "i4"),
         ("queued", "i4"),
-        ("outstanding", "i4"),  # as the gateway counts: sent, and still listened to
+        ("outstanding", "i4"),  # sent and not yet out of the engine: one that nobody waits for still loads it
         ("pool", "i4"),
         ("running_max", "i4"),
     ],
