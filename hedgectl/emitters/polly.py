@@ -22,7 +22,7 @@ TRAITS: Final = Traits(
     budget=False,
     rules_nearest="not tested, POST is hedged too: send such requests through a client without the handler",
     clock_nearest="two settings files, switched from outside (they are reloaded while running)",
-    scopes=frozenset({"model", "route"}),
+    scopes=frozenset({"model", "route", "size_class"}),
 )
 
 _DAY_MS: Final = 86_400_000

@@ -113,7 +113,7 @@ def _flatten(path: str, value: Any, into: dict[str, Any]) -> None:
 def _judge(key: str, old: Any, new: Any) -> tuple[bool, str]:
     if key.rsplit(".", 1)[-1] in _EVIDENCE or key.rsplit(" ", 1)[-1] in _EVIDENCE:
         return False, "what was measured, not what is done"
-    if key.startswith("hedge.delays.") or key.startswith("hedge.delay_rule."):
+    if key.startswith(("hedge.delays.", "hedge.delay_rule.")):
         return False, "how the delay was found; the delay itself is delay_ms"
     if key == "hedge.delay_ms":
         moved = abs(new - old) / old if old else 1.0
