@@ -10,11 +10,15 @@ CREATE TABLE ingested_file (
     fingerprint      VARCHAR NOT NULL,      -- sha256 of the first 64 kB decompressed
     fingerprint_bytes BIGINT NOT NULL,      -- how many bytes that hash covers
     bytes_read       BIGINT NOT NULL,       -- decompressed bytes consumed, ending at a newline
+    tail_fingerprint VARCHAR NOT NULL,      -- sha256 of the last 64 kB before bytes_read: two files may begin alike
+    open_bytes       BIGINT NOT NULL,       -- bytes of a last line without a newline; read again when the file grows
+    open_counts      BIGINT[] NOT NULL,     -- that line's part of the counts below: accepted, duplicates, not_requests, rejected
     lines            BIGINT NOT NULL,       -- lines (or records) seen
     accepted         BIGINT NOT NULL,
     duplicates       BIGINT NOT NULL,
     not_requests     BIGINT NOT NULL,
     rejected         BIGINT NOT NULL,
+    last_line        BIGINT NOT NULL,       -- number of physical lines up to bytes_read
     batch_id         INTEGER NOT NULL
 );
 
@@ -37,7 +41,7 @@ CREATE TABLE attempt (
     attempt_no          INTEGER,            -- 0 = primary; NULL = to be numbered by start time
     cause               VARCHAR,            -- primary | hedge | retry
     turn_id             VARCHAR,            -- agent turn or trace this call belongs to
-    content_hash        UBIGINT,            -- of the raw record, tells a repetition from a reused id
+    content_hash        UBIGINT,            -- of the record's canonical values, whatever the order of its keys: tells a repetition from a reused id
     -- place
     replica             VARCHAR,
     pool                VARCHAR,

@@ -1,0 +1,227 @@
+"""Log files -> accepted rows and counted rejects in the database: the one door for every log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hedgectl import sql
+from hedgectl.errors import HedgectlError, InputError
+from hedgectl.formats.catalogue import Format, get, load_user_map
+from hedgectl.ingest import document
+from hedgectl.ingest.ledger import HEAD_BYTES, Entry, Ledger, copy_of, fingerprint
+from hedgectl.ingest.merge import merge
+from hedgectl.ingest.reading import Opened, open_file, recognise, steps, unknown_fields
+from hedgectl.ingest.stage import Counts, Piece, Stage
+from hedgectl.lines import expand
+from hedgectl.store import Store, explained
+
+BATCH_FILES = 1000
+BATCH_BYTES = 1 << 30
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with path, bytes read so far (decompressed) and size on disk (None for stdin)."""
+
+
+def ingest(
+    store: Store,
+    paths: Sequence[str],
+    *,
+    format: str | None = None,
+    map_file: Path | None = None,
+    tz: str | None = None,
+    max_reject: float | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Reads ``paths`` (files, globs, directories, ``-``) into ``store``; returns an ingest.v1 document.
+
+    ``format`` names a format, ``map_file`` a mapping of the user's; without either each file is recognised. ``tz`` is the zone of
+    times without one (default UTC). A file that cannot be used is told in the document and does not stop the others. What was
+    read before is not counted again.
+
+    Raises InputError if there is no request in any file, or if the share of rejects is over ``max_reject`` (a ratio; nothing is
+    committed then); UsageError for a faulty mapping; HedgectlError for the database.
+    """
+    chosen = load_user_map(map_file) if map_file is not None else get(format) if format is not None else None
+    run = _Run(store, chosen=chosen, tz=tz, max_reject=max_reject, progress=progress)
+    try:
+        with explained(store.name):
+            for path in expand(paths):
+                run.read(path)
+            run.flush(last=True)
+    finally:
+        run.close()
+    return document.build(store, run.files, run.notes)
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A file of the current batch."""
+
+    entry: Entry
+    report: document.File
+    damage: list[str] = field(default_factory=list)
+    withdrawn: Entry | None = None
+
+
+class _Run:
+    """One call of ingest: files go in one after another, batches come out as transactions."""
+
+    def __init__(
+        self, store: Store, *, chosen: Format | None, tz: str | None, max_reject: float | None, progress: Progress | None
+    ) -> None:
+        self._store = store
+        self._chosen = chosen
+        self._max_reject = max_reject
+        self._progress = progress
+        self._ledger = Ledger(store.con)
+        self._stage = Stage(store, tz=tz)
+        self._slots: list[_Slot] = []
+        self._bytes = 0
+        self.files: list[document.File] = []
+        self.notes: Counter[str] = Counter()
+
+    def close(self) -> None:
+        """Stops the threads."""
+        self._stage.close()
+
+    def read(self, path: str) -> None:
+        """Reads one file into the current batch; what makes it unusable is told in its report."""
+        report = document.File(path)
+        self.files.append(report)
+        try:
+            opened = open_file(path, self._ledger)
+        except OSError as error:
+            report.failure = InputError(f"cannot be read: {error.strerror or error}", where=path)
+            return
+        except HedgectlError as error:
+            report.failure = error
+            return
+        try:
+            self._read(opened, report)
+        except OSError as error:
+            report.failure = InputError(f"reading stopped: {error.strerror or error}", where=path)
+        finally:
+            opened.close()
+
+    def _read(self, opened: Opened, report: document.File) -> None:
+        if opened.same and opened.known is not None:
+            report.already, report.format = True, opened.known.format
+            return
+        try:
+            recognise(opened, chosen=self._chosen)
+        except HedgectlError as error:
+            report.failure = error
+            return
+        fmt = opened.format
+        assert fmt is not None
+        report.format, report.why = fmt.name, opened.why
+        report.unknown_fields, report.near_fields = unknown_fields(opened)
+        slot = self._slot(opened, fmt, report)
+        tail = opened.tail
+        for step in steps(opened):
+            self._stage.add(
+                fmt,
+                Piece(len(self._slots) - 1, step.block, step.texts, step.lines, step.records, step.open, step.bad_utf8),
+            )
+            if step.open:
+                slot.entry.open_bytes = len(step.raw)
+            else:
+                tail = (tail + step.raw)[-HEAD_BYTES:]
+                slot.entry.bytes_read, slot.entry.last_line = step.end, step.last_line
+                slot.entry.tail_fingerprint = fingerprint(tail)
+            size = len(step.raw)
+            self._bytes += size
+            report.bytes += size
+            if self._progress is not None:
+                self._progress(opened.path, report.bytes, opened.size)
+            if self._bytes >= BATCH_BYTES:
+                self.flush()
+                slot = self._continue(slot)
+        slot.damage = list(opened.damage.reasons)
+
+    def _slot(self, opened: Opened, fmt: Format, report: document.File) -> _Slot:
+        if len(self._slots) >= BATCH_FILES:
+            self.flush()
+        if opened.known is not None:
+            entry = copy_of(opened.known)
+            slot = _Slot(entry, report)
+            if any(entry.open_counts) or entry.open_bytes:
+                slot.withdrawn = opened.known
+                entry.accepted, entry.duplicates, entry.not_requests, entry.rejected = (
+                    total - part
+                    for total, part in zip(
+                        (entry.accepted, entry.duplicates, entry.not_requests, entry.rejected), entry.open_counts, strict=True
+                    )
+                )
+                entry.lines -= sum(entry.open_counts)
+                entry.open_bytes, entry.open_counts = 0, [0, 0, 0, 0]
+            if len(opened.head) > entry.fingerprint_bytes:
+                entry.fingerprint, entry.fingerprint_bytes = fingerprint(opened.head), len(opened.head)
+            entry.path = opened.path
+        else:
+            entry = Entry(
+                self._ledger.new_id(), opened.path, fmt.name, fingerprint(opened.head), len(opened.head), 0, fingerprint(b"")
+            )
+            slot = _Slot(entry, report)
+        self._slots.append(slot)
+        return slot
+
+    def _continue(self, slot: _Slot) -> _Slot:
+        """The rest of a file that is larger than a batch."""
+        slot = _Slot(copy_of(slot.entry), slot.report)
+        self._slots.append(slot)
+        return slot
+
+    def flush(self, *, last: bool = False) -> None:
+        """Commits the batch: rows, rejects and ledger in one transaction."""
+        counts = self._stage.finish()
+        if self._slots:
+            ids = [slot.entry.file_id for slot in self._slots]
+            notes: Counter[str] = Counter()
+            for number, slot in enumerate(self._slots):
+                count = counts.setdefault(number, Counts())
+                for reason in slot.damage:
+                    count.reject(slot.entry.last_line + 1, reason, "", is_open=True)
+            with self._store.transaction() as con:
+                self._withdraw(con)
+                duplicates = merge(con, self._stage, ids, counts, notes)
+                for number, slot in enumerate(self._slots):
+                    slot.report.add(counts[number], duplicates.get(number, 0))
+                    self._enter(slot.entry, counts[number], duplicates.get(number, 0))
+                entries = {slot.entry.file_id: slot.entry for slot in self._slots}
+                for slot in self._slots:
+                    slot.report.check()
+                self._ledger.write(con, [e for e in entries.values() if e.lines])
+            for entry in entries.values():
+                if entry.lines:
+                    self._ledger.put(entry)
+            self.notes.update(notes)
+            for number in range(len(self._slots)):
+                self.notes.update({f"not_request:{k}": n for k, n in counts[number].not_requests.items()})
+                self.notes["bad_utf8"] += counts[number].bad_utf8
+        self._stage.clear()
+        self._slots, self._bytes = [], 0
+        self._ledger.batch_id += 1
+
+    def _enter(self, entry: Entry, count: Counts, duplicates: int) -> None:
+        entry.lines += count.lines + duplicates
+        entry.accepted += count.accepted
+        entry.duplicates += duplicates
+        entry.not_requests += sum(count.not_requests.values())
+        entry.rejected += count.rejected
+        entry.open_counts = list(count.open_counts)
+        entry.batch_id, entry.this_run = self._ledger.batch_id, True
+
+    def _withdraw(self, con: Any) -> None:
+        for slot in self._slots:
+            if slot.withdrawn is not None:
+                values = {"file": slot.withdrawn.file_id, "line": slot.withdrawn.last_line}
+                for name in ("withdraw", "withdraw_tools", "withdraw_rejects"):
+                    con.execute(sql.text(f"ingest/{name}"), values)
+
+
+__all__ = ["ingest"]

@@ -1,0 +1,61 @@
+"""Which files a list of paths, globs and directories means."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from hedgectl.errors import InputError
+
+STDIN = "-"
+
+_OURS = (".duckdb", ".duckdb.wal", ".duckdb.tmp")
+
+
+def expand(paths: Sequence[str]) -> list[str]:
+    """Regular files (and ``-``) in a stable order, each once; directories are walked, hidden files left out.
+
+    Raises InputError when a path or a pattern matches nothing.
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        if path == STDIN:
+            found[STDIN] = None
+            continue
+        if os.path.isdir(path):
+            for inner in _walk(path):
+                found[inner] = None
+        elif os.path.lexists(path):
+            found[path] = None
+        else:
+            matches = sorted(glob.glob(path, recursive=True))
+            if not matches:
+                where = str(Path(path).absolute()) if not glob.has_magic(path) else path
+                raise InputError(f"no such file: {path}", where=where, hint="give files, directories, globs or -")
+            for match in matches:
+                if os.path.isdir(match):
+                    found.update(dict.fromkeys(_walk(match)))
+                else:
+                    found[match] = None
+    return list(found)
+
+
+def _walk(folder: str) -> list[str]:
+    """Regular files below a folder, sorted; databases of hedgectl itself are not logs."""
+    inner: list[str] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith("."))
+        for name in sorted(names):
+            path = os.path.join(place, name)
+            if name.startswith(".") or name.endswith(_OURS):
+                continue
+            try:
+                regular = stat.S_ISREG(os.stat(path).st_mode)
+            except OSError:
+                regular = True  # opening it will say why not
+            if regular:
+                inner.append(path)
+    return inner
