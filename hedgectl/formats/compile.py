@@ -151,7 +151,7 @@ class _Paths:
         if head == "" or head.isdigit() or any(k != head and k.lower() == head.lower() for k in node):
             return False
         if not tail:
-            return node.setdefault(head, "VARCHAR") == "VARCHAR"
+            return bool(node.setdefault(head, "VARCHAR") == "VARCHAR")
         below = node.get(head, {})
         if not isinstance(below, dict) or not self._place(below, tail):
             return False

@@ -15,7 +15,6 @@ from functools import cache
 from typing import Any
 
 from hedgectl.errors import InputError, UsageError
-from hedgectl.formats import columns
 from hedgectl.formats.catalogue import Format, load_all
 
 RIVAL = 0.5
@@ -50,15 +49,15 @@ class Detection:
 def sample_of(lines: Sequence[str], *, parquet_rows: Sequence[Record] | None = None) -> Sample:
     """The sample of the first lines of a file (decoded, envelopes taken off), or of the first rows of a Parquet file."""
     if parquet_rows is not None:
-        rows = tuple(dict(r) for r in parquet_rows)
-        return Sample("parquet", rows, tuple(json.dumps(r, default=str) for r in rows), ())
+        rows = [dict(r) for r in parquet_rows]
+        return Sample("parquet", tuple(rows), tuple(json.dumps(r, default=str) for r in rows), ())
     kept = tuple(stripped for line in lines if (stripped := line.strip("\ufeff\r\n")).strip())
     pairs = list(_json_lines(kept)) or list(_json_document("\n".join(kept)))
     if pairs:
         return Sample("json", tuple(r for r, _ in pairs), tuple(t for _, t in pairs), kept)
-    rows = tuple(_csv_rows(kept))
+    rows = list(_csv_rows(kept))
     if rows:
-        return Sample("csv", rows, tuple(json.dumps(r) for r in rows), kept)
+        return Sample("csv", tuple(rows), tuple(json.dumps(r) for r in rows), kept)
     return Sample("text", (), (), kept)
 
 
@@ -113,7 +112,7 @@ def _json_document(text: str) -> Iterable[tuple[Record, str]]:
         yield from ((item, json.dumps(item)) for item in value if isinstance(item, dict))
 
 
-def _csv_rows(lines: Sequence[str]) -> Iterable[Record]:
+def _csv_rows(lines: Sequence[str]) -> Iterable[dict[str, Any]]:
     if not lines or not any(mark in lines[0] for mark in ",;\t"):
         return
     mark = max(",;\t", key=lines[0].count)
@@ -279,7 +278,7 @@ def refuse_aggregates(sample: Sample, *, where: str | None = None) -> None:
         return
     names = list(dict.fromkeys(name for r in sample.records for name in r))
     quantiles = [n for n in names if _QUANTILE.search(n)]
-    if len(quantiles) >= 2 and any(_COUNTER.search(n) for n in names) or len(quantiles) >= 3:
+    if len(quantiles) >= 3 or (len(quantiles) == 2 and any(_COUNTER.search(n) for n in names)):
         raise InputError(
             f"these are percentiles of many requests ({', '.join(quantiles[:4])}), not requests: they cannot be averaged or recombined",
             where=where,
@@ -337,7 +336,6 @@ __all__ = [
     "Detection",
     "FieldReport",
     "Sample",
-    "columns",
     "detect",
     "field_report",
     "refuse_aggregates",
