@@ -2,11 +2,17 @@
 
 Law (seconds at full speed, all multiplied by the replica's slowness): a decode step of n sequences takes
 `decode_base + decode_per_sequence * n` and gives each one token; a prefill takes `work`. With `chunk` = 0 a prefill
-pauses decode. Else a step also computes up to `chunk - n` prompt tokens and takes the sum of both costs.
+pauses decode. Else a step also computes up to `chunk - n` prompt tokens and takes the sum of both costs, also where
+nobody decodes: a prompt takes as many steps as it has such pieces, and at least one.
 Between two events all rates are constant, so nothing is done per token: dV = dt / (slowness * step).
 """
 
+# The records have no static types: everything read from one is Any.
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
+
+import math
 
 from hedgectl.sim.heaps import add_decoding, remove_decoding, replica_changed
 from hedgectl.sim.jit import jit
@@ -116,6 +122,16 @@ def _admit(s: State, r: int, t: float) -> None:
 
 
 @jit
+def _piece(s: State, r: int) -> float:
+    """Prefill seconds in one step beside the running sequences: the prompt in equal pieces that fit the step's budget."""
+    g = s.run[0]
+    rep = s.replica[r]
+    work = s.attempt[rep.prefill].work
+    steps = math.ceil(work / (g.prefill_per_token * max(1.0, g.chunk - rep.running)) - 1e-9)
+    return work / max(1, steps)
+
+
+@jit
 def _set_rates(s: State, r: int) -> None:
     g = s.run[0]
     rep = s.replica[r]
@@ -126,16 +142,17 @@ def _set_rates(s: State, r: int) -> None:
     rep.rate_share = 0.0
     rep.rate_work = 0.0
     rep.rate_prefill = 0.0
-    if rep.prefill >= 0 and (n == 0 or g.chunk <= 0.0):
+    if rep.prefill >= 0 and (g.chunk <= 0.0 or s.attempt[rep.prefill].work <= 0.0):
         rep.rate_work = 1.0 / slow
         rep.rate_prefill = 1.0
     elif rep.prefill >= 0:
-        piece = g.prefill_per_token * max(1.0, g.chunk - n) * rep.static
+        piece = _piece(s, r) * rep.static
         both = step + piece
         rep.rate_work = piece / (slow * both)
-        rep.rate_prefill = piece / both
-        rep.rate_virtual = 1.0 / (slow * both)
-        rep.rate_share = step / (both * n)
+        rep.rate_prefill = piece / both if n > 0 else 1.0
+        if n > 0:
+            rep.rate_virtual = 1.0 / (slow * both)
+            rep.rate_share = step / (both * n)
     elif n > 0:
         rep.rate_virtual = 1.0 / (slow * step) if step > 0.0 else AT_ONCE
         rep.rate_share = 1.0 / n

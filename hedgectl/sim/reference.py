@@ -152,11 +152,12 @@ class Reference:
         n, slow, law = len(e.batch), e.factor(self.t), self.law
         step = (law.decode_base + law.decode_per_sequence * n) * e.static
         chunked = law.chunk > 0 and law.prefill_per_token > 0
-        if e.prefill is not None and (n == 0 or not chunked):
+        if e.prefill is not None and (not chunked or e.prefill.work <= 0):
             return 0.0, 1.0 / slow
         if e.prefill is not None:
-            piece = law.prefill_per_token * max(1, law.chunk - n) * e.static
-            return 1.0 / (slow * (step + piece)), piece / (slow * (step + piece))
+            pieces = max(1, math.ceil(e.prefill.work / (law.prefill_per_token * max(1, law.chunk - n)) - 1e-9))
+            piece = e.prefill.work / pieces * e.static
+            return (1.0 / (slow * (step + piece)) if n else 0.0), piece / (slow * (step + piece))
         return (1.0 / (slow * step) if step > 0 else 1e18) if n else 0.0, 0.0
 
     def _next_point(self, e: Engine) -> float:
