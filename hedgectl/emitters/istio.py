@@ -55,9 +55,10 @@ def supports(policy: PolicyDocument) -> list[Loss]:
 def render(policy: PolicyDocument, options: Mapping[str, str], form: str) -> str:
     """Three resources. Without its EnvoyFilter a route neither hedges nor retries."""
     made = routes(policy, TRAITS, options)
-    documents = [_virtual_service(made, options)]
+    # the EnvoyFilter is written for "off" too: under the same name it replaces the one that hedges
+    documents = [_virtual_service(made, options), _envoy_filter(made, options)]
     if any(route.plan is not None for route in made):
-        documents += [_envoy_filter(made, options), _destination_rule(policy, options)]
+        documents.append(_destination_rule(policy, options))
     return header(policy, "istio", "#") + "---\n".join(map(_yaml.dump, documents))
 
 
@@ -130,6 +131,7 @@ def _header(each: HeaderMatch) -> dict[str, str]:
 
 
 def _envoy_filter(made: list[Route], options: Mapping[str, str]) -> dict[str, Any]:
+    hedged = [route for route in made if route.plan is not None]
     patches = [
         {
             "applyTo": "HTTP_ROUTE",
@@ -139,10 +141,12 @@ def _envoy_filter(made: list[Route], options: Mapping[str, str]) -> dict[str, An
                     "vhost": {"name": f"{options['host']}:{options['port']}", "route": {"name": route.name}}
                 },
             },
-            "patch": {"operation": "MERGE", "value": {"route": envoy.route_policies(route.plan)}},
+            "patch": {
+                "operation": "MERGE",
+                "value": {"route": dict(envoy.OFF) if route.plan is None else envoy.route_policies(route.plan)},
+            },
         }
-        for route in made
-        if route.plan is not None
+        for route in hedged or made
     ]
     return {
         "apiVersion": "networking.istio.io/v1alpha3",
