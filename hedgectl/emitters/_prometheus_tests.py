@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from hedgectl.emitters._text import number, quoted
@@ -12,15 +12,15 @@ _MINUTES: Final = 60
 _PER_MINUTE: Final = 60_000  # requests; large, so that shares of them are whole numbers
 
 
-def unit_tests(scopes: Sequence[ScopePolicy], options: Mapping[str, str]) -> dict[str, Any]:
+def unit_tests(scopes: Mapping[str, ScopePolicy], options: Mapping[str, str]) -> dict[str, Any]:
     """The decoded test file: for each scope one run within its limits and one beyond them."""
     tests: list[dict[str, Any]] = []
-    for each in scopes:
-        tests += _scope_tests(each, options)
+    for name, each in scopes.items():
+        tests += _scope_tests(name, each, options)
     return {"rule_files": [options["rules_file"]], "evaluation_interval": "1m", "tests": tests}
 
 
-def _scope_tests(each: ScopePolicy, options: Mapping[str, str]) -> list[dict[str, Any]]:
+def _scope_tests(name: str, each: ScopePolicy, options: Mapping[str, str]) -> list[dict[str, Any]]:
     labels = _labels(each, options)
     if not each.is_on or each.hedge is None:
         return [
@@ -31,7 +31,7 @@ def _scope_tests(each: ScopePolicy, options: Mapping[str, str]) -> list[dict[str
                 options,
                 alerts=[
                     ("HedgingWhileOff", 2, []),
-                    ("HedgingWhileOff", 20, [_fired(labels, "page", _off_text(labels, options))]),
+                    ("HedgingWhileOff", 20, [_fired(name, labels, "page", _off_text(labels, options))]),
                 ],
             ),
         ]
@@ -50,7 +50,7 @@ def _scope_tests(each: ScopePolicy, options: Mapping[str, str]) -> list[dict[str
             options,
             alerts=[
                 ("HedgeBudgetExceeded", 4, []),
-                ("HedgeBudgetExceeded", 30, [_fired(labels, "page", text)]),
+                ("HedgeBudgetExceeded", 30, [_fired(name, labels, "page", text)]),
             ],
         ),
     ]
@@ -122,8 +122,8 @@ def _labels(each: ScopePolicy, options: Mapping[str, str]) -> dict[str, str]:
     return {label: text for label, text in pairs if text is not None} or {options["model_label"]: "any"}
 
 
-def _fired(labels: Mapping[str, str], severity: str, summary: str) -> dict[str, Any]:
-    return {"exp_labels": {**labels, "severity": severity}, "exp_annotations": {"summary": summary}}
+def _fired(name: str, labels: Mapping[str, str], severity: str, summary: str) -> dict[str, Any]:
+    return {"exp_labels": {**labels, "severity": severity, "scope": name}, "exp_annotations": {"summary": summary}}
 
 
 def _off_text(labels: Mapping[str, str], options: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from hedgectl.emitters import _yaml
 from hedgectl.emitters._plan import common_losses
 from hedgectl.emitters._prometheus_tests import unit_tests
 from hedgectl.emitters._seam import Lint, Loss, Traits, Unreadable
-from hedgectl.emitters._text import header, number, quoted, slug
+from hedgectl.emitters._text import header, number, quoted, slugs
 from hedgectl.policy import TRIGGERS, PolicyDocument, ScopePolicy, Suppress
 
 TITLE: Final = "Prometheus recording and alert rules (YAML; --tests: promtool unit tests)"
@@ -64,7 +64,9 @@ def render(policy: PolicyDocument, options: Mapping[str, str], form: str) -> str
         {"name": "hedgectl-figures", "interval": "30s", "rules": _figures(policy, options)},
         {
             "name": "hedgectl-alerts",
-            "rules": [rule for each in by_labels(policy) for rule in _alerts(each, policy, options)],
+            "rules": [
+                rule for name, each in by_labels(policy).items() for rule in _alerts(name, each, policy, options)
+            ],
         },
     ]
     return header(policy, "prometheus", "#") + _yaml.dump({"groups": groups})
@@ -134,12 +136,14 @@ def _labels(policy: PolicyDocument, options: Mapping[str, str]) -> str:
     return ", ".join(names)
 
 
-def by_labels(policy: PolicyDocument) -> list[ScopePolicy]:
-    """One scope for each set of labels; of scopes that differ in size alone the one that may send most copies."""
+def by_labels(policy: PolicyDocument) -> dict[str, ScopePolicy]:
+    """One scope for each set of labels, by a name that is safe in a template; of scopes that differ in size alone the
+    one that may send most copies."""
     groups: dict[tuple[str | None, str | None], list[ScopePolicy]] = {}
     for each in policy.policies:
         groups.setdefault((each.scope.model, each.scope.route), []).append(each)
-    return [max(members, key=_allowed) for members in groups.values()]
+    chosen = [max(members, key=_allowed) for members in groups.values()]
+    return dict(zip(slugs([each.scope.name for each in chosen]), chosen, strict=True))
 
 
 def _allowed(each: ScopePolicy) -> float:
@@ -152,7 +156,7 @@ def _series(record: str, each: ScopePolicy, policy: PolicyDocument, options: Map
     """The record for one scope, without what a more specific scope decides."""
     others = [
         other
-        for other in by_labels(policy)
+        for other in by_labels(policy).values()
         if other is not each
         and all(
             mine is None or mine == theirs
@@ -171,7 +175,7 @@ def _matcher(each: ScopePolicy, options: Mapping[str, str]) -> str:
     return "{" + ", ".join(texts) + "}" if texts else ""
 
 
-def _alerts(each: ScopePolicy, policy: PolicyDocument, options: Mapping[str, str]) -> list[dict[str, Any]]:
+def _alerts(label: str, each: ScopePolicy, policy: PolicyDocument, options: Mapping[str, str]) -> list[dict[str, Any]]:
     def of(record: str) -> str:
         return _series(record, each, policy, options)
 
@@ -183,7 +187,7 @@ def _alerts(each: ScopePolicy, policy: PolicyDocument, options: Mapping[str, str
             "alert": name,
             "expr": expr,
             "for": hold,
-            "labels": {"severity": severity},
+            "labels": {"severity": severity, "scope": label},
             "annotations": {"summary": summary},
         }
 
@@ -243,7 +247,7 @@ def _alerts(each: ScopePolicy, policy: PolicyDocument, options: Mapping[str, str
                 f"{model} has a p99 of {{{{ $value | humanizeDuration }}}}, the goal is {limit_s}s",
             )
         )
-    found += [
+    pauses = [
         alert(
             "HedgingShouldPause",
             _signal(entry, of, options),
@@ -254,10 +258,10 @@ def _alerts(each: ScopePolicy, policy: PolicyDocument, options: Mapping[str, str
         for entry in each.suppress_when
         if entry.signal in TRAITS.signals
     ]
-    for rule in found:
-        if rule["alert"] == "HedgingShouldPause":
-            rule["labels"] |= {"scope": slug(each.scope.name)}  # label values are templates too
-    return found
+    signals = [entry.signal for entry in each.suppress_when if entry.signal in TRAITS.signals]
+    for rule, signal in zip(pauses, signals, strict=True):
+        rule["labels"]["signal"] = signal
+    return found + pauses
 
 
 def _signal(entry: Suppress, of: Callable[[str], str], options: Mapping[str, str]) -> str:
