@@ -88,7 +88,7 @@ def too_little(workload: Workload, scope: Scope, options: Options, raced: int = 
     """
     metric, p = parts(options.goal)
     n = answered(workload)
-    needed = quantiles.needed(p) if options.min_requests is None else options.min_requests
+    needed = options.needed()
     if n < needed:
         text = f"{n} answered requests, {needed} are needed before {metric} {quantiles.name(p)} means anything"
         why = reason("too_few_requests", text, float(n), float(needed))

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hedgectl import quantiles
 from hedgectl.cost import Billing
 from hedgectl.errors import UsageError
 from hedgectl.model import CancelBehaviour, Fleet
 from hedgectl.policy import Budget, Goal, PolicyDocument
 from hedgectl.recommend.delay import Limits
+from hedgectl.recommend.goal import parts
 
 CopyLengthChoice = Literal["same", "independent", "both"]
 Progress = Callable[[str, float], None]  # stage in words, share of it that is done
@@ -53,6 +55,10 @@ class Options:
         if found is None:
             raise UsageError(f"--for {self.target} is not known", hint=f"one of: {', '.join(TARGET_TRIGGERS)}")
         return found
+
+    def needed(self) -> int:
+        """Answered requests below which nothing is recommended."""
+        return quantiles.needed(parts(self.goal)[1]) if self.min_requests is None else self.min_requests
 
     def say(self, stage: str, share: float) -> None:
         """Reports progress, if anybody listens."""

@@ -28,22 +28,24 @@ def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Optio
     The same log, options and seed give the same bytes. Raises InputError if the selection holds no request.
     """
     chosen = options or Options()
-    found = scopes.load(con, by_route=chosen.by_route)
-    if not found:
-        raise InputError("no request is left in the selection", hint="widen --since, --until, --window or --where")
+    minimum = chosen.needed()
     entries: list[ScopePolicy] = []
     notes: list[dict[str, Any]] = list(prepared.notes)
-    for one in found:
+    seen = Coverage()
+    for one in scopes.load(con, prepared, by_route=chosen.by_route, min_requests=minimum, seed=chosen.seed):
         chosen.say(f"scope {one.scope.name}", 0.0)
-        policy, said = decide(one.workload, one.scope, chosen, raced=one.hedges)
+        policy, said = decide(one.workload, one.scope, chosen, one.diagnosis, raced=one.raced)
         entries.append(policy)
+        seen.add(one.workload)
         notes += [n for n in [*said, *_source_notes(one)] if n not in notes]
+    if not entries:
+        raise InputError("no request is left in the selection", hint="widen --since, --until, --window or --where")
     document = PolicyDocument(
         as_of=prepared.as_of or _EPOCH,
         policies=tuple(sorted(entries, key=lambda e: (-_slowness(e, chosen), e.scope.name))),
         goal=chosen.goal,
         window=dict(prepared.window),
-        coverage=coverage(found),
+        coverage=seen.document(),
         method={"hedgectl": hedgectl.__version__, "seed": chosen.seed, "estimator": "matched", "replay_check": None},
         notes=tuple(notes),
     )
@@ -60,10 +62,10 @@ def _slowness(entry: ScopePolicy, options: Options) -> float:
 
 def _source_notes(one: scopes.ScopeData) -> list[dict[str, Any]]:
     found = []
-    if one.hedges:
+    if one.raced:
         text = (
-            f"{one.hedges} copies are already in this log: primaries that lost count as longer than seen, "
-            "and 'unhedged' is what they would have been alone"
+            f"{one.raced} requests had a copy already: primaries that lost count as longer than seen, "
+            "and the unhedged arm is what they would have been alone"
         )
         found.append({"code": "already_hedged", "level": "info", "share": None, "text": text})
     if one.outlived:
@@ -72,37 +74,43 @@ def _source_notes(one: scopes.ScopeData) -> list[dict[str, Any]]:
             "say nothing about how long an answer takes"
         )
         found.append({"code": "timeouts_outlived", "level": "info", "share": None, "text": text})
-    if one.closed_loop:
+    if one.loaded.closed_loop:
         text = "the source waited for answers before it sent more, so a slow moment hides its own victims"
         found.append({"code": "closed_loop", "level": "warning", "share": None, "text": text})
     return found
 
 
-def coverage(found: list[scopes.ScopeData]) -> dict[str, float]:
+class Coverage:
     """Share of requests that carry what the decision rests on, over all scopes."""
-    total = sum(len(one.workload) for one in found)
 
-    def share(count: float) -> float:
-        return round(count / total, 6) if total else 0.0
+    def __init__(self) -> None:
+        self._total = 0
+        self._count = dict.fromkeys(_COVERED, 0)
 
-    def seen(name: str) -> float:
-        return share(float(sum(int(np.isfinite(getattr(one.workload, name)).sum()) for one in found)))
+    def add(self, w: Workload) -> None:
+        """Counts one scope's requests."""
+        self._total += len(w)
+        for name, column in _COVERED.items():
+            values = getattr(w, column)
+            known = np.isfinite(values) if values.dtype.kind == "f" else values >= 0
+            if name == "e2e":
+                known &= w.status != ERROR
+            self._count[name] += int(known.sum())
 
-    def known(name: str) -> float:
-        return share(float(sum(int((getattr(one.workload, name) >= 0).sum()) for one in found)))
+    def document(self) -> dict[str, float]:
+        """Shares of 1; 0 for no requests."""
+        return {name: round(count / self._total, 6) if self._total else 0.0 for name, count in self._count.items()}
 
-    def timed(w: Workload) -> int:
-        return int((np.isfinite(w.e2e_s) & (w.status != ERROR)).sum())
 
-    return {
-        "e2e": share(float(sum(timed(one.workload) for one in found))),
-        "ttft": seen("ttft_s"),
-        "headers": seen("headers_s"),
-        "queue": seen("queue_s"),
-        "prefill": seen("prefill_s"),
-        "decode": seen("decode_s"),
-        "replica": known("replica"),
-        "prompt_tokens": known("prompt_tokens"),
-        "completion_tokens": known("completion_tokens"),
-        "cost": seen("cost"),
-    }
+_COVERED = {
+    "e2e": "e2e_s",
+    "ttft": "ttft_s",
+    "headers": "headers_s",
+    "queue": "queue_s",
+    "prefill": "prefill_s",
+    "decode": "decode_s",
+    "replica": "replica",
+    "prompt_tokens": "prompt_tokens",
+    "completion_tokens": "completion_tokens",
+    "cost": "cost",
+}

@@ -1,16 +1,20 @@
-"""Splits the prepared log into the scopes that are decided one by one: a model, or a model on a route."""
+"""The scopes that are decided one by one (a model, or a model on a route), each with its requests and its diagnosis."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgectl import decompose, workload
+from hedgectl.decompose import Prepared
+from hedgectl.diagnose import diagnose
 from hedgectl.model import CENSORED, ERROR, OK, Workload
 from hedgectl.policy import Scope
+from hedgectl.workload import Loaded
 
 if TYPE_CHECKING:
     import duckdb
@@ -18,35 +22,80 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScopeData:
-    """One scope with its requests. `hedges`: copies that were already being sent when the log was written."""
+    """One scope with its requests. `workload` shows primaries alone: what no copy would have given."""
 
     scope: Scope
     workload: Workload
-    hedges: int
-    closed_loop: bool  # the source waited for answers before it sent more
+    loaded: Loaded
+    raced: int  # requests that already had a copy when the log was written
     outlived: int  # timeouts counted as errors: answers often took longer than they were given
+    diagnosis: dict[str, Any] | None
 
 
-def load(con: duckdb.DuckDBPyConnection, *, by_route: bool = False) -> list[ScopeData]:
-    """The scopes of the TEMP table `request`, largest first. Where copies were sent, times are the primary's own."""
-    found = decompose.columns(con, "recommend/scope")
-    names: dict[str, list[str]] = {"model": [], "route": []}
-    for one in decompose.rows(con, "recommend/scope_name"):
-        names[one["kind"]].append(one["name"])
-    model = np.asarray(found["model"], dtype=np.int64)
-    route = np.asarray(found["route"], dtype=np.int64) if by_route else np.full(len(model), -1, dtype=np.int64)
-    hedges = np.asarray(found["hedges"], dtype=np.int64)
-    # A primary that lost its race is only known to be longer; without races, retries belong to what the caller saw.
-    everything = workload.load(con, primary_only=bool(hedges.any()))
-    closed = np.asarray(found["closed_loop"], dtype=np.int64)
-    scopes: list[ScopeData] = []
-    keys, codes = np.unique(np.column_stack((model, route)), axis=0, return_inverse=True)
-    for k, (m, r) in enumerate(keys):
-        rows = np.ravel(codes) == k
-        scope = Scope(model=names["model"][m] if m >= 0 else None, route=names["route"][r] if r >= 0 else None)
-        part, outlived = settle_timeouts(compact(everything.take(rows)), hedges[rows] > 0)
-        scopes.append(ScopeData(scope, part, int(hedges[rows].sum()), bool(closed[rows].mean() > 0.5), outlived))
-    return sorted(scopes, key=lambda s: (-len(s.workload), s.scope.model or "", s.scope.route or ""))
+def load(
+    con: duckdb.DuckDBPyConnection, prepared: Prepared, *, by_route: bool = False, min_requests: int = 0, seed: int = 1
+) -> Iterator[ScopeData]:
+    """The scopes of the TEMP table `request`, largest first. Scopes with fewer answers than `min_requests` get no diagnosis.
+
+    With several scopes the TEMP tables are built anew for each, and for the whole selection again at the end.
+    """
+    found = decompose.rows(con, "recommend/scope_list", by_route=by_route)
+    for one in found:
+        scope = Scope(model=one["model"], route=one["route"])
+        unnamed = scope.model is None and len(found) > 1
+        yield _scope(
+            con, prepared, scope, unnamed, alone=len(found) == 1, diagnosed=one["requests"] >= min_requests, seed=seed
+        )
+    if len(found) > 1:
+        decompose.prepare(con, prepared.selection)
+
+
+def _scope(
+    con: duckdb.DuckDBPyConnection,
+    prepared: Prepared,
+    scope: Scope,
+    unnamed: bool,
+    *,
+    alone: bool,
+    diagnosed: bool,
+    seed: int,
+) -> ScopeData:
+    whole = alone or unnamed
+    chosen = prepared if whole else _narrowed(con, prepared, scope)
+    model, route = (None, None) if whole else (scope.model, scope.route)
+    loaded = workload.load(con, model, route)
+    own = decompose.columns(con, "recommend/scope", model=model, route=route)
+    raced = np.asarray(own["hedges"], dtype=np.int64) > 0
+    part = primaries(loaded.requests, raced, own) if raced.any() else loaded.requests
+    if unnamed:
+        rows = np.asarray(own["unnamed"], dtype=bool)
+        part, raced = part.take(rows), raced[rows]
+    part, outlived = settle_timeouts(compact(part), raced)
+    diagnosis = diagnose(con, chosen, seed=seed) if diagnosed and not unnamed else None
+    return ScopeData(scope, part, loaded, int(raced.sum()), outlived, diagnosis)
+
+
+def _narrowed(con: duckdb.DuckDBPyConnection, prepared: Prepared, scope: Scope) -> Prepared:
+    """The TEMP tables of one scope only, in the same window."""
+    selection = replace(
+        prepared.selection,
+        as_of_ns=prepared.as_of_ns,
+        model=scope.model,
+        route=scope.route if scope.route is not None else prepared.selection.route,
+    )
+    return decompose.prepare(con, selection)
+
+
+def primaries(part: Workload, raced: NDArray[np.bool_], own: dict[str, Any]) -> Workload:
+    """Times and status of the first attempt where a copy was sent beside it; all else as the caller saw it."""
+    hedge_won = np.asarray(own["hedge_won"], dtype=bool)
+    return replace(
+        part,
+        e2e_s=np.where(raced, np.asarray(own["primary_e2e_s"], dtype=np.float64), part.e2e_s),
+        ttft_s=np.where(raced, np.asarray(own["primary_ttft_s"], dtype=np.float64), part.ttft_s),
+        headers_s=np.where(raced & hedge_won, np.nan, part.headers_s),
+        status=np.where(raced, np.asarray(own["primary_status"]), part.status).astype(np.int8),
+    )
 
 
 def settle_timeouts(part: Workload, raced: NDArray[np.bool_]) -> tuple[Workload, int]:
