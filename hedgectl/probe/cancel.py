@@ -149,7 +149,9 @@ class Canceller:
         falls = [e.after_s for e in stopped if e.after_s is not None]
         if len(stopped) == len(known):
             answer = "yes"
-            text = f"running requests fell within {max(falls, default=0.0):.1f} s of the cancel"
+            within = max(falls, default=0.0)
+            shown = f"{within:.1f} s" if within >= 1 else f"{max(1, round(within * 1000))} ms"
+            text = f"running requests fell within {shown} of the cancel"
             text += f" in {len(stopped)} of {len(known)}"
         elif not stopped:
             answer = "no"

@@ -114,8 +114,8 @@ class Decoder(Protocol):
 class Provider(Protocol):
     """One API dialect. Pure: no clock, no I/O."""
 
-    name: str
-    billing: str | None  # provider name in public price lists
+    @property
+    def name(self) -> str: ...
 
     def matches(self, url: str) -> bool:
         """Whether the URL names this API."""

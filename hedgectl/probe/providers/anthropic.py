@@ -26,7 +26,6 @@ class Anthropic:
     """Messages API; a system message of the prompt becomes the ``system`` field."""
 
     name = "anthropic"
-    billing: str | None = "anthropic"
 
     def matches(self, url: str) -> bool:
         return _shape.path_of(url).endswith("/messages")

@@ -34,7 +34,6 @@ class Gemini:
     """The model stands in the URL; the method follows ``stream``. Streams are asked for as SSE (``alt=sse``)."""
 
     name = "gemini"
-    billing: str | None = "google"
 
     def matches(self, url: str) -> bool:
         host = urlsplit(url).hostname or ""

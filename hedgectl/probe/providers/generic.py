@@ -57,7 +57,6 @@ class Generic:
     """
 
     name = "generic"
-    billing = None
     path: str
     method: str
     body: str

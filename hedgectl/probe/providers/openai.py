@@ -66,7 +66,6 @@ class OpenAIChat:
     """``POST /v1/chat/completions``."""
 
     name = "openai"
-    billing: str | None = "openai"
     _endpoint = "/chat/completions"
 
     def matches(self, url: str) -> bool:

@@ -11,7 +11,6 @@ class OpenAICompletions:
     """The older endpoint, still what engines are benchmarked with."""
 
     name = "openai-completions"
-    billing: str | None = "openai"
     _endpoint = "/completions"
 
     def matches(self, url: str) -> bool:
