@@ -373,3 +373,10 @@ def breakdown(con: Connection, prepared: Prepared, by: Sequence[str] = ()) -> di
     from hedgectl.breakdown import breakdown as document
 
     return document(con, prepared, by)
+
+
+def check(con: Connection, prepared: Prepared) -> dict[str, Any]:
+    """The document check.v1 of a prepared selection; see `hedgectl.checks`."""
+    from hedgectl.checks import check as document
+
+    return document(con, prepared)

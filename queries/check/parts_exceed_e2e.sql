@@ -1,0 +1,11 @@
+-- name: check/parts_exceed_e2e
+-- question: which attempts log parts longer than the whole, one alone or all together?
+-- input: selected_attempt
+-- output: one row an offending attempt
+SELECT file_id, line, request_id, e2e_ns, queue_ns, prefill_ns, decode_ns, tool_wait_ns
+FROM selected_attempt
+WHERE part_issue = 'part_exceeds_e2e'
+   OR part_issue IS NULL
+      AND greatest(coalesce(queue_ns, 0) + coalesce(prefill_ns, 0), coalesce(ttft_ns, 0)) + coalesce(decode_ns, 0) + coalesce(tool_wait_ns, 0)
+          > e2e_ns + 4 * coalesce(resolution_ns, 1)
+ORDER BY request_key, attempt_no
