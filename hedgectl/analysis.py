@@ -69,13 +69,25 @@ def opened(logs: Logs, selection: Selection, progress: Progress | None = None) -
                 map_file=logs.map_file,
                 tz=logs.tz,
                 max_reject=logs.max_reject,
-                progress=progress,
+                progress=told(progress),
             )
         else:
             copy(logs.db, memory, wait_s=logs.wait_s, memory_limit=logs.memory_limit)
         with store.explained(memory.name):
             prepared = decompose.prepare(memory.con, selection)
         yield Opened(memory.con, prepared, document)
+
+
+def told(progress: Progress | None) -> Callable[[str, int, int | None], None] | None:
+    """The reader's progress (path, bytes read, size) as one line of text."""
+    if progress is None:
+        return None
+
+    def tell(path: str, done: int, size: int | None) -> None:
+        of = f" of {size / 1e6:.0f}" if size else ""
+        progress(f"reading {path}: {done / 1e6:.0f}{of} MB")
+
+    return tell
 
 
 def copy(db: Path, into: store.Store, *, wait_s: float = 0.0, memory_limit: str | None = None) -> None:

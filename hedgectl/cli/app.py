@@ -11,6 +11,7 @@ import importlib
 import os
 import signal
 import sys
+import traceback
 from types import FrameType
 from typing import NoReturn
 
@@ -36,6 +37,7 @@ _COMMANDS = (
     "config",
 )
 
+_DEBUG = os.environ.get("HEDGECTL_DEBUG", "") not in ("", "0")
 _EPILOG = "Start here:  hedgectl recommend YOUR-LOG.jsonl"
 
 app = typer.Typer(
@@ -133,10 +135,24 @@ def _run(argv: list[str] | None) -> int:
         )
         return int(ExitCode.FAILED)
     except OSError as error:
+        if _DEBUG:
+            raise
         where = str(error.filename) if error.filename else None
         output.error(
             HedgectlError(
                 error.strerror or str(error), where=where, hint="check the path, its permissions and the free space"
+            )
+        )
+        return int(ExitCode.FAILED)
+    except Exception as error:
+        if _DEBUG:
+            raise
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        output.error(
+            HedgectlError(
+                f"this is a fault of hedgectl, not of your input: {type(error).__name__}: {error}",
+                where=f"{os.path.basename(last.filename)}:{last.lineno}",
+                hint="HEDGECTL_DEBUG=1 shows the traceback; please report it",
             )
         )
         return int(ExitCode.FAILED)

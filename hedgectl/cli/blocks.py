@@ -50,7 +50,6 @@ View = Sequence[Block]
 def terminal(view: View, *, width: int, color: bool) -> str:
     """Text for a terminal of ``width`` columns; cells wrap, nothing is cut."""
     from rich.console import Console
-    from rich.padding import Padding
     from rich.table import Table as RichTable
     from rich.text import Text as RichText
 
@@ -67,7 +66,6 @@ def terminal(view: View, *, width: int, color: bool) -> str:
     )
     for block in view:
         if isinstance(block, Text):
-            indent = 2 if block.label else 0
             if block.label:
                 grid = RichTable.grid(padding=(0, 2, 0, 0))
                 grid.add_column(width=9, no_wrap=True)
@@ -77,25 +75,20 @@ def terminal(view: View, *, width: int, color: bool) -> str:
                 )
                 console.print(grid)
             else:
-                console.print(Padding(RichText(block.text, style=block.style), (0, 0, 0, indent)))
+                console.print(RichText(block.text, style=block.style))
         elif isinstance(block, Table):
-            table = RichTable(
-                title=block.title or None,
-                title_justify="left",
-                title_style="bold" if color else "",
-                box=None,
-                pad_edge=False,
-                padding=(0, 2, 0, 0),
-                caption=block.caption or None,
-                caption_justify="left",
-                caption_style="",
-                header_style="bold" if color else "",
-            )
+            # the title is a line of its own: inside the table it would be wrapped to the table's width
+            if block.title:
+                console.print(RichText(f"\n{block.title}", style="bold" if color else ""))
+            table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if color else "")
             for index, name in enumerate(block.columns):
-                table.add_column(name, justify="left" if index < block.left else "right", overflow="fold")
+                text = index < block.left or not name  # a column without a name holds bars or remarks
+                table.add_column(name, justify="left" if text else "right", overflow="fold")
             for row in block.rows:
                 table.add_row(*[RichText(cell) for cell in row])
             console.print(table)
+            if block.caption:
+                console.print(RichText(block.caption))
     return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n"))
 
 

@@ -34,7 +34,7 @@ def ingest(source: Source, printing: Printing) -> None:
     paths = source.logs or []
     if not paths:
         raise UsageError("no log is given", hint="hedgectl ingest PATH... --db hedgectl.duckdb; - reads stdin")
-    from hedgectl import store
+    from hedgectl import analysis, store
     from hedgectl.ingest import ingest as run
 
     db = source.db or Path(cfg.get("db", "hedgectl.duckdb"))
@@ -49,6 +49,6 @@ def ingest(source: Source, printing: Printing) -> None:
             map_file=source.map_file,
             tz=cfg.get("tz"),
             max_reject=source.max_reject,
-            progress=progress,
+            progress=analysis.told(progress),
         )
     printing.show(doc)

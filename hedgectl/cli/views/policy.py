@@ -138,7 +138,13 @@ def _hedge(policy: dict[str, Any], hedge: dict[str, Any]) -> list[Block]:
         rows = []
         for rule in rules:
             value = rule["value"]
-            word = {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+            word = (
+                ("yes" if value else "no")
+                if isinstance(value, bool)
+                else f"{value:g}"
+                if isinstance(value, float)
+                else str(value)
+            )
             rows.append(
                 [
                     f"{rule['field']} {rule['op']} {word}",
@@ -148,7 +154,7 @@ def _hedge(policy: dict[str, Any], hedge: dict[str, Any]) -> list[Block]:
                     rule.get("why") or "",
                 ]
             )
-        blocks.append(Table("copied only if", ("rule", "keeps", "costs in p99", "saves", "why"), rows))
+        blocks.append(Table("copied only if", ("rule", "keeps", "costs in p99", "saves", ""), rows))
     for w in policy.get("windows_utc") or []:
         days = ",".join(str(d) for d in w["days"])
         blocks.append(Text(f"{w['from']}-{w['to']} UTC on days {days} ({w.get('why') or 'given'})", "only"))
