@@ -142,6 +142,10 @@ def _at_most(rule: Rule) -> Any:
     return None
 
 
+def _below(rule: Rule) -> Any:
+    return number(rule.value) if rule.op == "<" and isinstance(rule.value, float) else None
+
+
 def _one_of(rule: Rule) -> Any:
     if rule.op == "in" and isinstance(rule.value, tuple):
         return list(rule.value)
@@ -169,7 +173,7 @@ _SAYS: Final[dict[str, tuple[tuple[str, Callable[[Rule], Any]], ...]]] = {
     "batch": (("excludeBatch", _is("=", False)),),
     "n_choices": (("maxChoices", _choices),),
     "prompt_tokens": (("maxPromptTokens", _at_most),),
-    "cached_ratio": (("maxCachedRatio", _at_most),),
+    "cached_ratio": (("maxCachedRatio", _at_most), ("cachedRatioBelow", _below)),
     "segment": (("allowedSegments", _one_of), ("excludedSegments", _none_of)),
     "route": (("allowedPaths", _one_of), ("excludedPaths", _none_of)),
 }

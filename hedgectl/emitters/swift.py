@@ -42,6 +42,7 @@ _MEMBERS: Final[Mapping[str, str]] = {
     "maxChoices": "Int?",
     "maxPromptTokens": "Int?",
     "maxCachedRatio": "Double?",
+    "cachedRatioBelow": "Double?",
     "allowedSegments": "[String]?",
     "excludedSegments": "[String]?",
     "allowedPaths": "[String]?",

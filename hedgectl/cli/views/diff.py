@@ -1,0 +1,35 @@
+"""What changed between two policies: what matters first, then the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hedgectl.cli.blocks import Table, Text, View
+from hedgectl.cli.views.notes import notes
+
+
+def view(doc: dict[str, Any]) -> View:
+    if not doc["rows"]:
+        return [Text("no difference"), Table("", _COLUMNS, [], [], main=True), *notes(doc)]
+    told = "it matters" if doc["matters"] else "none of it matters"
+    rows = [
+        (r["field"], _cell(r["old"]), _cell(r["new"]), "yes" if r["matters"] else "no", r["why"]) for r in doc["rows"]
+    ]
+    return [
+        Text(f"{len(rows)} differences: {told}"),
+        Table("", _COLUMNS, rows, doc["rows"], main=True, left=5),
+        *notes(doc),
+    ]
+
+
+_COLUMNS = ("field", "old", "new", "matters", "why")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
