@@ -30,7 +30,7 @@ def _load() -> ModuleType | None:
         import numba
     except ImportError:
         return None
-    return numba  # type: ignore[no-any-return]
+    return numba
 
 
 def _source_hash() -> str:
