@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -366,17 +366,3 @@ def _notes(
                 note("prefill_not_fitted", f"TTFT{of} is not divided into queue and prefill: {fitted.refused}")
             )
     return notes
-
-
-def breakdown(con: Connection, prepared: Prepared, by: Sequence[str] = ()) -> dict[str, Any]:
-    """The document breakdown.v1 of a prepared selection; see `hedgectl.breakdown`."""
-    from hedgectl.breakdown import breakdown as document
-
-    return document(con, prepared, by)
-
-
-def check(con: Connection, prepared: Prepared) -> dict[str, Any]:
-    """The document check.v1 of a prepared selection; see `hedgectl.checks`."""
-    from hedgectl.checks import check as document
-
-    return document(con, prepared)

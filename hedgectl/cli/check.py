@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def check(source: Source, printing: Printing) -> None:
     printing.begin()
     cfg = opening.settings(source)
-    from hedgectl.decompose import check as run
+    from hedgectl.checks import check as run
 
     with opening.opened(source, cfg) as found:
         doc = run(found.con, found.prepared)
