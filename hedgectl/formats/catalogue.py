@@ -21,8 +21,8 @@ row that is kept). ``request_id`` may be NULL: ingest makes one from file and li
 block of the file, not the file. Extract all paths of a record in one ``json_extract_string(j, ['/a', '/b/c', ...]) AS v``.
 
 ``detect`` (first line of evidence, must be distinctive, see ``detect.py``): comma-separated terms, all of which must hold for a record:
-``a`` key present (``a.b`` nested, ``a|b`` either), ``!a`` absent, ``a=x`` value equals, ``a~re`` value matches; for text one ``/regex/``
-a line must match. A key that itself holds a dot, comma, ``|``, ``=`` or ``~`` is written in double quotes: ``"gen_ai.latency.e2e"``.
+``a`` key present (``a.b`` nested, ``a|b`` either), ``!a`` absent, ``a=x`` value equals, ``a~re`` value matches, ``/regex/`` the text of the
+record (of the line, for a text format) matches, ``!/regex/`` it does not. A key that itself holds a dot, comma, ``|``, ``=`` or ``~`` is written in double quotes: ``"gen_ai.latency.e2e"``.
 
 Macros (``queries/formats/_macros.sql``, loaded by ingest; NULL for what they cannot read)
 -----------------------------------------------------------------------------------------

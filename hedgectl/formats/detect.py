@@ -133,13 +133,13 @@ def _csv_rows(lines: Sequence[str]) -> Iterable[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    kind: str  # present | absent | equals | matches | text
+    kind: str  # present | absent | equals | matches | text | no_text
     names: tuple[str, ...]
     value: str = ""
 
     def holds(self, record: Record, text: str) -> bool:
-        if self.kind == "text":
-            return re.search(self.value, text) is not None
+        if self.kind in ("text", "no_text"):
+            return (re.search(self.value, text) is not None) == (self.kind == "text")
         values = [_lookup(record, name) for name in self.names]
         if self.kind == "present":
             return any(v is not _ABSENT for v in values)
@@ -177,6 +177,9 @@ def terms(detect: str) -> tuple[_Term, ...]:
         if raw.startswith("/") and raw.endswith("/") and len(raw) > 2:
             found.append(_Term("text", (), raw[1:-1]))
             continue
+        if raw.startswith("!/") and raw.endswith("/") and len(raw) > 3:
+            found.append(_Term("no_text", (), raw[2:-1]))
+            continue
         negated = raw.startswith("!")
         body = raw[1:] if negated else raw
         match = re.fullmatch(r'((?:"[^"]+"|[^"=~|]+)(?:\|(?:"[^"]+"|[^"=~|]+))*)(?:([=~])(.*))?', body)
@@ -191,7 +194,7 @@ def terms(detect: str) -> tuple[_Term, ...]:
 def _split(detect: str) -> list[str]:
     if detect.startswith("/") and detect.endswith("/"):
         return [detect]
-    parts = re.findall(r'(?:"[^"]*"|/(?:[^/\\]|\\.)+/(?=\s*(?:,|$))|[^,"])+', detect)
+    parts = re.findall(r'\s*(!?/(?:[^/\\]|\\.)+/(?=\s*(?:,|$))|(?:"[^"]*"|[^,"])+)', detect)
     return [p.strip() for p in parts if p.strip()]
 
 

@@ -1,0 +1,144 @@
+-- format: envoy_json
+-- title: Envoy and Envoy Gateway access log, JSON, typed or all strings
+-- spec: https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage
+-- source: access_log with log_format json_format; besides the usual keys add start_epoch "%START_TIME(%s.%6f)%", content_type
+--   "%RESP(CONTENT-TYPE)%", pool_ready_duration "%UPSTREAM_CONNECTION_POOL_READY_DURATION%", attempt_count
+--   "%UPSTREAM_REQUEST_ATTEMPT_COUNT%", and in microseconds cd_to_us_tx_beg "%COMMON_DURATION(DS_RX_BEG:US_TX_BEG:us)%",
+--   cd_to_us_rx_beg (US_RX_BEG), cd_to_us_rx_body_beg (US_RX_BODY_BEG), cd_us_rx_body_beg_to_end "%COMMON_DURATION(US_RX_BODY_BEG:US_RX_END:us)%"
+--   and cd_total (DS_RX_BEG:DS_TX_END)
+-- input: json
+-- detect: start_time|start_epoch, response_flags|response_code_details, duration, upstream_host|upstream_cluster, !attempt_header, !token_latency_ttft, !"gen_ai.request.model"
+-- clock: wall clock of the proxy at the start of the request, UTC
+-- resolution: 1ms
+-- observer: edge
+-- observes: request_id, attempt_no, cause, turn_id, replica, model, route, segment, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, headers_ns,
+--   queue_ns, queue_basis, decode_ns, decode_basis, resolution_ns, prompt_tokens, completion_tokens, request_bytes, response_bytes, status,
+--   http_status, error_kind, won, streamed, weight
+-- one_row: request
+-- hint: without content_type a stream cannot be told from a whole answer and no first token is read; without cd_to_us_rx_body_beg the
+--   first token is the response headers', which an engine may send before prefill. The upstream log has one row an attempt
+-- traps: RESPONSE_DURATION stops at the headers ; x-envoy-upstream-service-time and RESPONSE_DURATION include failed attempts, back-off and the
+--   hedge delay ; 200 with URX or UO is a good answer, 200 with DC a client that left, 200 with UT a stream that was cut ; code 0 has no
+--   answer ; a whole answer cannot be split into prefill and decode ; a hedged row does not say so: attempts of 2 with a first send at about 0 means
+--   the primary won, one at the hedge delay means the copy won ; UPSTREAM_HOSTS_ATTEMPTED names one host at most ; US_CX_* belong to the
+--   connection, not to the request ; text formats write '-' for null and every value as text
+WITH x AS (
+    SELECT line, record, from_json(j, '{
+        "start_time": "VARCHAR", "start_epoch": "VARCHAR", "duration": "VARCHAR", "cd_total": "VARCHAR", "method": "VARCHAR", "path": "VARCHAR",
+        "x-envoy-origin-path": "VARCHAR", "response_code": "VARCHAR", "response_flags": "VARCHAR", "upstream_host": "VARCHAR",
+        "upstream_cluster": "VARCHAR", "route_name": "VARCHAR", "x_request_id": "VARCHAR", "x-request-id": "VARCHAR", "request_id": "VARCHAR",
+        "stream_id": "VARCHAR", "session_id": "VARCHAR", "tenant": "VARCHAR", "segment": "VARCHAR", "model": "VARCHAR", "content_type": "VARCHAR",
+        "attempt_count": "VARCHAR", "upstream_request_attempt_count": "VARCHAR", "request_duration": "VARCHAR", "request_tx_duration": "VARCHAR",
+        "response_duration": "VARCHAR", "response_tx_duration": "VARCHAR", "pool_ready_duration": "VARCHAR",
+        "upstream_pool_ready_duration": "VARCHAR", "upstream_service_time": "VARCHAR", "x-envoy-upstream-service-time": "VARCHAR",
+        "x_envoy_upstream_service_time": "VARCHAR", "bytes_received": "VARCHAR", "bytes_sent": "VARCHAR", "upstream_wire_bytes_received": "VARCHAR", "prompt_tokens": "VARCHAR",
+        "completion_tokens": "VARCHAR", "cd_to_us_tx_beg": "VARCHAR", "cd_to_us_rx_beg": "VARCHAR", "cd_to_us_rx_body_beg": "VARCHAR",
+        "cd_ms_body_beg": "VARCHAR", "cd_us_rx_body_beg_to_end": "VARCHAR"}') AS v
+    FROM raw
+), t AS (
+    SELECT line, record, v,
+           coalesce(s_ns(v.start_epoch), iso_ns(present(v.start_time))) AS start_ns,
+           is_naive(present(v.start_time)) AND s_ns(v.start_epoch) IS NULL AS naive,
+           coalesce(us_ns(v.cd_total), ms_ns(v.duration)) AS total_ns,
+           TRY_CAST(v.response_code AS INTEGER) AS code,
+           coalesce(present(v.response_flags), '') AS flags,
+           coalesce(to_count(v.attempt_count), to_count(v.upstream_request_attempt_count)) AS attempts,
+           CASE WHEN v.content_type LIKE 'text/event-stream%' THEN true
+                WHEN present(v.content_type) IS NOT NULL AND TRY_CAST(v.response_code AS INTEGER) BETWEEN 200 AND 299 THEN false END AS streamed,
+           coalesce(ms_ns(v.pool_ready_duration), ms_ns(v.upstream_pool_ready_duration)) AS pool_ns,
+           coalesce(us_ns(v.cd_to_us_rx_body_beg), ms_ns(v.cd_ms_body_beg)) AS body_ns,
+           coalesce(us_ns(v.cd_to_us_rx_beg), ms_ns(v.response_duration), ms_ns(v.upstream_service_time),
+                    ms_ns(v."x-envoy-upstream-service-time"), ms_ns(v.x_envoy_upstream_service_time)) AS to_headers_ns,
+           coalesce(us_ns(v.cd_to_us_tx_beg), ms_ns(v.request_tx_duration) - coalesce(ms_ns(v.request_duration), 0)) AS sent_ns
+    FROM x
+), s AS (
+    SELECT *,
+           CASE WHEN list_has_any(string_split(flags, ','), ['DC']) THEN 'censored'
+                WHEN code = 0 THEN 'censored'
+                -- an answer that began and was cut: by a timer (longer than seen) or by the connection (broken)
+                WHEN code BETWEEN 200 AND 399 AND list_has_any(string_split(flags, ','), ['UT', 'SI', 'UMSDR', 'DT']) THEN 'censored'
+                WHEN code BETWEEN 200 AND 399 AND list_has_any(string_split(flags, ','), ['UC', 'UR', 'LR', 'UPE', 'OM']) THEN 'error'
+                ELSE http_class(code) END AS state,
+           -- start of the attempt that answered: its send, less its own wait for a connection
+           greatest(coalesce(sent_ns, 0) - coalesce(pool_ns, 0), 0) AS lost_ns
+    FROM t
+), h AS (
+    SELECT *, coalesce(attempts, 1) >= 2 AS again,
+           -- overlapping attempts and the first one answered: its own send is the answer's, and the wire counter is the copy's
+           coalesce(attempts, 1) >= 2 AND sent_ns IS NOT NULL AND lost_ns <= 2000000 AND to_headers_ns > 5000000
+               AND coalesce(to_count(v.upstream_wire_bytes_received) = 0, true) AS primary_won
+    FROM s
+), g AS (
+    -- in a log with hedged rows that the primary won, none of them can have answered before the hedge delay: a copy sent about then or
+    -- later that won is a hedge too, one sent earlier followed a failure
+    SELECT *, min(CASE WHEN primary_won THEN to_headers_ns END) OVER () AS delay_ns FROM h
+), f AS (
+    SELECT *, again AND NOT primary_won AND sent_ns IS NOT NULL AND lost_ns >= delay_ns * 0.9 AS copy_won FROM g
+), e AS (
+    SELECT *, unnest(CASE WHEN again THEN range(0, least(attempts, 16)) ELSE [0] END) AS k FROM f
+), a AS (
+    -- k = the attempt that answered: 0 if the primary won, else the last one
+    SELECT *, (primary_won OR copy_won) AS hedged, k = CASE WHEN primary_won THEN 0 ELSE greatest(coalesce(attempts, 1), 1) - 1 END
+              OR (NOT again) AS answered
+    FROM e
+)
+SELECT line, record,
+       CASE WHEN start_ns IS NULL AND total_ns IS NULL THEN 'not_request'
+            WHEN present(v.method) IS NOT NULL AND v.method NOT IN ('POST', 'PUT') THEN 'not_request'
+            WHEN start_ns IS NULL OR total_ns IS NULL OR total_ns < 0 OR total_ns > 86400000000000 OR state IS NULL THEN 'reject'
+            ELSE 'attempt' END AS kind,
+       CASE WHEN start_ns IS NULL AND total_ns IS NULL THEN 'no_request_field'
+            WHEN present(v.method) IS NOT NULL AND v.method NOT IN ('POST', 'PUT') THEN 'not_a_generation'
+            WHEN start_ns IS NULL THEN 'bad_time'
+            WHEN total_ns IS NULL THEN 'bad_duration'
+            WHEN total_ns < 0 THEN 'negative_duration'
+            WHEN total_ns > 86400000000000 THEN 'duration_out_of_range'
+            WHEN state IS NULL THEN 'unknown_status' END AS reason,
+       nullif(concat_ws(',',
+           CASE WHEN naive THEN 'naive_time' END,
+           CASE WHEN copy_won AND k = 0 THEN 'hedge_inferred' END,
+           CASE WHEN again AND sent_ns IS NULL AND answered THEN 'attempt_times_unknown' END,
+           CASE WHEN streamed AND body_ns IS NULL AND to_headers_ns IS NOT NULL AND answered THEN 'first_byte_only' END), '') AS note,
+       coalesce(to_text(v.x_request_id), to_text(v."x-request-id"), to_text(v.request_id), to_text(v.stream_id)) AS request_id,
+       CAST(CASE WHEN again THEN k ELSE 0 END AS INTEGER) AS attempt_no,
+       CASE WHEN k = 0 THEN 'primary' WHEN hedged THEN 'hedge' ELSE 'retry' END AS cause,
+       to_text(v.session_id) AS turn_id,
+       CASE WHEN answered THEN regexp_replace(to_text(v.upstream_host), '^tcp://', '') END AS replica,
+       to_text(v.model) AS model,
+       coalesce(to_text(v.route_name), to_text(v.path), to_text(v."x-envoy-origin-path")) AS route,
+       coalesce(to_text(v.tenant), to_text(v.segment)) AS segment,
+       'edge' AS observer,
+       -- what an attempt that is not in the row did is not known: it carries the request's start and, if its end is known, a duration
+       CASE WHEN answered AND k > 0 THEN start_ns + lost_ns ELSE start_ns END AS arrival_ns,
+       CASE WHEN answered THEN CASE WHEN k > 0 THEN total_ns - lost_ns ELSE total_ns END
+            WHEN copy_won AND k = 0 THEN to_headers_ns END AS e2e_ns,
+       CASE WHEN answered AND state <> 'error' AND streamed AND coalesce(body_ns, to_headers_ns) BETWEEN 1 AND total_ns
+            THEN coalesce(body_ns, to_headers_ns) - CASE WHEN k > 0 THEN lost_ns ELSE 0 END END AS ttft_ns,
+       CASE WHEN answered AND state <> 'error' AND streamed AND coalesce(body_ns, to_headers_ns) BETWEEN 1 AND total_ns
+            THEN CASE WHEN body_ns IS NOT NULL THEN 'first_token' ELSE 'first_byte' END END AS ttft_basis,
+       CASE WHEN answered AND to_headers_ns BETWEEN 0 AND total_ns + 1000000
+            THEN to_headers_ns - CASE WHEN k > 0 THEN lost_ns ELSE 0 END END AS headers_ns,
+       CASE WHEN answered AND pool_ns BETWEEN 0 AND total_ns + 1000000 THEN pool_ns END AS queue_ns,
+       CASE WHEN answered AND pool_ns BETWEEN 0 AND total_ns + 1000000 THEN 'measured' END AS queue_basis,
+       CASE WHEN answered AND streamed AND body_ns IS NOT NULL AND us_ns(v.cd_us_rx_body_beg_to_end) BETWEEN 0 AND total_ns
+            THEN us_ns(v.cd_us_rx_body_beg_to_end) END AS decode_ns,
+       CASE WHEN answered AND streamed AND body_ns IS NOT NULL AND us_ns(v.cd_us_rx_body_beg_to_end) BETWEEN 0 AND total_ns
+            THEN 'measured' END AS decode_basis,
+       CAST(1000000 AS BIGINT) AS resolution_ns,
+       to_count(v.prompt_tokens) AS prompt_tokens,
+       CASE WHEN answered THEN to_count(v.completion_tokens) END AS completion_tokens,
+       to_count(v.bytes_received) AS request_bytes,
+       CASE WHEN answered THEN to_count(v.bytes_sent) END AS response_bytes,
+       CASE WHEN answered THEN state WHEN hedged THEN 'censored' ELSE 'error' END AS status,
+       CASE WHEN answered AND code > 0 THEN code END AS http_status,
+       CASE WHEN NOT answered THEN CASE WHEN hedged THEN 'loser' ELSE 'upstream' END
+            WHEN state = 'ok' THEN NULL
+            WHEN list_has_any(string_split(flags, ','), ['DC']) OR code = 0 THEN 'client_gone'
+            WHEN list_has_any(string_split(flags, ','), ['UT', 'SI', 'UMSDR', 'DT']) THEN 'timeout'
+            WHEN list_has_any(string_split(flags, ','), ['RL', 'RLSE']) THEN 'rate_limited'
+            WHEN code BETWEEN 200 AND 399 THEN 'upstream'
+            ELSE http_kind(code) END AS error_kind,
+       CASE WHEN again THEN answered AND state = 'ok' END AS won,
+       streamed,
+       CAST(1 AS DOUBLE) AS weight
+FROM a
