@@ -3,7 +3,7 @@
 Law (seconds at full speed, all multiplied by the replica's slowness): a decode step of n sequences takes
 `decode_base + decode_per_sequence * n` and gives each one token; a prefill takes `work`. With `chunk` = 0 a prefill
 pauses decode. Else a step also computes up to `chunk - n` prompt tokens and takes the sum of both costs, also where
-nobody decodes: a prompt takes as many steps as it has such pieces, and at least one.
+nobody decodes: a prompt takes as many steps as it has such pieces, and at least one, after the step under way.
 Between two events all rates are constant, so nothing is done per token: dV = dt / (slowness * step).
 """
 
@@ -114,6 +114,8 @@ def _admit(s: State, r: int, t: float) -> None:
     x.admitted = t
     rep.prefill = a
     rep.work_left = x.work * rep.static
+    # sequences join at whole steps, so virtual time tells where the step under way stands
+    rep.under_way = math.ceil(rep.virtual - 1e-6) - rep.virtual if rep.running > 0 else 0.0
     rep.prefilled0 = rep.prefilled
     rep.reserved += x.reserve
     rep.prompts += x.prompt
@@ -123,12 +125,15 @@ def _admit(s: State, r: int, t: float) -> None:
 
 @jit
 def _piece(s: State, r: int) -> float:
-    """Prefill seconds in one step beside the running sequences: the prompt in equal pieces that fit the step's budget."""
+    """Prefill seconds in one step beside the running sequences: the prompt in equal pieces that fit the step's budget.
+
+    The rest of the step under way counts as a step without prompt tokens, spread over all of them.
+    """
     g = s.run[0]
     rep = s.replica[r]
     work = s.attempt[rep.prefill].work
     steps = math.ceil(work / (g.prefill_per_token * max(1.0, g.chunk - rep.running)) - 1e-9)
-    return work / max(1, steps)
+    return work / (max(1, steps) + max(0.0, rep.under_way))
 
 
 @jit

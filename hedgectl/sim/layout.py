@@ -82,6 +82,7 @@ REPLICA = np.dtype(
         ("prefilled", "f8"),  # integral of GPU time given to prefill
         ("prefilled0", "f8"),
         ("work_left", "f8"),  # of the prefill in progress
+        ("under_way", "f8"),  # share of a decode step that was still to go when that prefill was admitted
         ("rate_virtual", "f8"),
         ("rate_work", "f8"),
         ("rate_share", "f8"),

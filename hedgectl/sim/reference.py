@@ -81,6 +81,8 @@ class Engine:
     prefill: Copy | None = None
     batch: list[Copy] = field(default_factory=list)
     answers: list[tuple[float, bool]] = field(default_factory=list)
+    steps: float = 0.0  # since the batch was last empty
+    under_way: float = 0.0  # share of a step to go when the prefill was admitted
 
     def factor(self, t: float) -> float:
         """Slowness at `t`."""
@@ -156,6 +158,7 @@ class Reference:
             return 0.0, 1.0 / slow
         if e.prefill is not None:
             pieces = max(1, math.ceil(e.prefill.work / (law.prefill_per_token * max(1, law.chunk - n)) - 1e-9))
+            pieces += e.under_way
             piece = e.prefill.work / pieces * e.static
             return (1.0 / (slow * (step + piece)) if n else 0.0), piece / (slow * (step + piece))
         return (1.0 / (slow * step) if step > 0 else 1e18) if n else 0.0, 0.0
@@ -185,6 +188,7 @@ class Reference:
                 share = 1.0 if tokens == 0 else 1.0 - tokens * e.factor(self.t) * step
                 e.prefill.work_left -= dt * work
                 e.prefill.gpu += dt * share
+            e.steps = e.steps + dt * tokens if e.batch else 0.0
             for x in e.batch:
                 x.decoded += dt * tokens
                 if tokens > 0:
@@ -228,6 +232,7 @@ class Reference:
         x = e.queue.pop(0)
         x.state, x.admitted, x.work_left = c.PREFILL, self.t, x.work * e.static
         e.prefill = x
+        e.under_way = max(0.0, math.ceil(e.steps - 1e-6) - e.steps) if e.batch else 0.0
 
     def _out(self, x: Copy, state: int) -> None:
         x.state, x.end = state, self.t
