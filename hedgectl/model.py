@@ -186,7 +186,7 @@ class ServiceModel:
     Prefill of one request at full speed takes `prefill_base_s + prefill_per_token_s * uncached prompt tokens`.
     A decode step (one token for each of n running sequences) takes `decode_base_s + decode_per_sequence_s * n`.
     `chunk_tokens` = 0: a prefill pauses decode. > 0 (chunked prefill): a step computes up to `chunk_tokens - n`
-    prompt tokens beside the n decoded ones and takes the sum of both costs.
+    prompt tokens beside the n decoded ones (equal pieces, at least one step) and takes the sum of both costs.
     """
 
     prefill_base_s: float

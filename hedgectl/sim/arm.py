@@ -59,10 +59,10 @@ class Arm:
         lost = sent & ~won
         hedged = np.flatnonzero(q["sent"] > 1)
         if k > 1:
-            copy_won = won[hedged, 1:].any(axis=1)
+            copy_won: NDArray[np.bool_] = np.asarray(won[hedged, 1:].any(axis=1))
             loser = lost[hedged]
             copy_tokens = (x["decoded"][hedged] * loser).sum(axis=1)
-            loser_first = (loser & ~np.isnan(x["first"][hedged])).any(axis=1)
+            loser_first: NDArray[np.bool_] = np.asarray((loser & ~np.isnan(x["first"][hedged])).any(axis=1))
         else:
             copy_won, copy_tokens, loser_first = np.zeros(0, bool), np.zeros(0), np.zeros(0, bool)
         return cls(

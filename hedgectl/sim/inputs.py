@@ -190,7 +190,8 @@ def _timers(jobs: Jobs, rule: Rule) -> int:
         + int(bool(np.any(jobs.gateway > 0)))
         + int(bool(np.any(jobs.fails_after < 1e300)))
     )
-    return n * (int(rule.delay < 1e300) + int(rule.deadline < 1e300)) + n * k * per_attempt + 1
+    per_request = int(rule.delay < 1e300) + int(rule.deadline < 1e300)
+    return int(n * per_request + n * k * per_attempt + 1)
 
 
 def _run_record(jobs: Jobs, law: Law, rule: Rule) -> Any:

@@ -152,7 +152,7 @@ class Reference:
     def _rates(self, e: Engine) -> tuple[float, float]:
         """(tokens per second of each running sequence, prefill seconds per second)."""
         n, slow, law = len(e.batch), e.factor(self.t), self.law
-        step = (law.decode_base + law.decode_per_sequence * n) * e.static
+        step: float = (law.decode_base + law.decode_per_sequence * n) * e.static
         chunked = law.chunk > 0 and law.prefill_per_token > 0
         if e.prefill is not None and (not chunked or e.prefill.work <= 0):
             return 0.0, 1.0 / slow

@@ -71,7 +71,7 @@ def play(s: Setting, at: Load, spec: Spec | None, assumed: Assumed, routing: Rou
     return Arm.of(outcome, at.row)
 
 
-def ways(cancel: str, copy_length: str, spec: Spec | None = None) -> list[Assumed]:
+def ways(cancel: str, copy_length: str) -> list[Assumed]:
     """All combinations that are left open by `cancel` (unknown) and `copy_length` (both)."""
     cancels: Any = ("frees_engine", "engine_runs_on") if cancel == "unknown" else (cancel,)
     lengths: Any = ("same", "independent") if copy_length == "both" else (copy_length,)
@@ -88,18 +88,18 @@ def worse(arms: dict[Assumed, Arm], goal: tuple[str, float]) -> Assumed:
     return max(arms, key=seconds)
 
 
-def points(s: Setting, scales: Sequence[float] | None) -> tuple[list[Point], Span]:
+def points(s: Setting, scales: Sequence[float] | None) -> list[Point]:
     """Loads to run: those given, of the whole log; else low, medium, today, busiest hour, rho 0.9 (more follow)."""
     every = load.whole(s.workload)
-    busy = load.busiest_hour(s.workload, s.work)
     if scales is not None:
-        return [Point(f"x{scale:g}" if scale != 1.0 else "today", every, scale) for scale in scales], busy
+        return [Point(f"x{scale:g}" if scale != 1.0 else "today", every, scale) for scale in scales]
+    busy = load.busiest_hour(s.workload, s.work)
     found = [Point("low", every, LOW), Point("medium", every, MEDIUM), Point("today", every, 1.0)]
     found.append(Point("busiest hour", busy, 1.0))
     now = offered(s, load.at(s.workload, 1.0, s.seed, busy), busy)
     if now > 0:
         found.append(Point(f"rho {NEAR_SATURATION}", busy, NEAR_SATURATION / now))
-    return found, busy
+    return found
 
 
 def offered(s: Setting, at: Load, span: Span) -> float:
@@ -190,7 +190,7 @@ def sweep(
     say("replaying the log as it is")
     today = load.at(s.workload, 1.0, s.seed)
     checked = check(s.workload, play(s, today, None, Assumed(), "as_logged", exact=True), goal)
-    wanted, busy = points(s, loads)
+    wanted = points(s, loads)
     results: list[Result] = []
     for point in wanted:
         say(f"replaying load {point.label}")
