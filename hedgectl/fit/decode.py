@@ -8,10 +8,11 @@ import numpy as np
 
 from hedgectl.fit.robust import KEEP, half_widths, solve_nonnegative
 from hedgectl.fit.timeline import Timeline
-from hedgectl.model import Floats
+from hedgectl.model import Floats, Ints
 
 ROUNDS = 6
 TRIMS = 15
+ENOUGH = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,20 +80,22 @@ def fit_decode(line: Timeline, static: Floats) -> DecodeLaw:
     )
 
 
-def static_factors(line: Timeline, law: DecodeLaw, dead_band: float = 0.04) -> Floats:
-    """How much slower each replica is than the law at all times: median of actual over predicted, shape (R,).
+def static_factors(actual: Floats, predicted: Floats, replica: Ints, replicas: int, spread: float) -> Floats:
+    """How much slower each replica is than its peers at all times: median of actual over predicted, shape (R,).
 
-    A replica within the dead band, or with fewer than 30 rows, counts as 1. A median, so that slow periods that fill
-    less than half of the rows do not pass for a slow machine.
+    1 = the middle replica (the lower one of two). A replica within the dead band (4 %, or half the spread of the rows),
+    or with fewer than 30 rows, counts as 1. A median, so that slow periods that fill less than half of the rows do not
+    pass for a slow machine.
     """
-    a = line.attempts
-    full = line.over_decode(law.tokens_per_s(line))
-    factors = np.ones(a.replicas)
-    usable = np.isfinite(a.tokens) & (a.tokens >= 5) & (full > 0)
-    for r in range(a.replicas):
-        rows = usable & (a.replica == r)
-        if int(rows.sum()) >= 30:
-            ratio = float(np.median(full[rows] / a.tokens[rows]))
-            if abs(ratio - 1.0) > dead_band:
-                factors[r] = ratio
-    return factors
+    ratios = np.full(replicas, np.nan)
+    usable = np.isfinite(predicted) & (predicted > 0) & (actual > 0)
+    for r in range(replicas):
+        rows = usable & (replica == r)
+        if int(rows.sum()) >= ENOUGH:
+            ratios[r] = float(np.median(actual[rows] / predicted[rows]))
+    known = np.sort(ratios[np.isfinite(ratios)])
+    if not len(known):
+        return np.ones(replicas)
+    relative = ratios / known[(len(known) - 1) // 2]
+    band = max(0.04, 0.5 * spread)
+    return np.where(np.isfinite(relative) & (np.abs(relative - 1.0) > band), relative, 1.0)

@@ -95,6 +95,21 @@ def hiccup_pool(a: Attempts, earliest: Floats, work: Floats, late: Bools) -> Hic
     return Hiccups(late, delays, p, (max(p - half, 0.0), p + half))
 
 
+def residual_pool(residual_s: Floats, typical_s: float) -> Hiccups:
+    """The pool where waits do not pause decode: what is left of TTFT far beyond its own spread.
+
+    `residual_s` sorted; beyond 8 robust deviations and a quarter of the typical TTFT it is no noise of a step.
+    """
+    n = len(residual_s)
+    deviation = 1.4826 * float(np.median(np.abs(residual_s))) if n else 0.0
+    delays = residual_s[residual_s > max(8.0 * deviation, 0.25 * typical_s)]
+    p = len(delays) / n if n else 0.0
+    half = 1.96 * float(np.sqrt(p * (1.0 - p) / n)) if n else 0.0
+    if len(delays) > POOL:
+        delays = delays[np.linspace(0, len(delays) - 1, POOL).astype(np.int64)]
+    return Hiccups(np.zeros(0, dtype=bool), delays, p, (max(p - half, 0.0), p + half))
+
+
 def starts(a: Attempts, earliest: Floats, work: Floats, late: Bools) -> Floats:
     """When each prefill began: at once, or for a late attempt one full-speed prefill before its first token."""
     return np.where(late, np.maximum(earliest, a.first - work), earliest)

@@ -3,63 +3,106 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from hedgectl.fit.decode import DecodeLaw, fit_decode, static_factors
 from hedgectl.fit.edges import Period
-from hedgectl.fit.hiccups import Hiccups, hiccup_pool, late_attempts, line_of
+from hedgectl.fit.hiccups import Hiccups, hiccup_pool, late_attempts, line_of, residual_pool
 from hedgectl.fit.prefill import PrefillLaw, fit_prefill
 from hedgectl.fit.routing import RoutingSeen, routing_seen
 from hedgectl.fit.slowness import slow_periods
-from hedgectl.fit.timeline import Attempts, attempts_of, earliest_starts, timeline
-from hedgectl.model import OK, Fleet, Floats, ServiceModel, SlowSeries, Workload
+from hedgectl.fit.steps import QUEUED_S, StepFit, fit_step_engine, fit_steps
+from hedgectl.fit.timeline import EPSILON_S, Attempts, attempts_of, earliest_starts, timeline
+from hedgectl.model import OK, Fact, Fleet, Floats, ServiceModel, SlowSeries, Workload
 
 STALL_AT_MOST = 8.0  # a prefill is first taken to last at most this many times its law; the periods say more later
+CLEARLY_BETTER = 0.92  # spread of the step law over that of the pausing law below which chunked prefill is seen
+STEP_BUDGET = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A service law with what it rests on."""
+    """A service law with what it rests on. `fleet` is the one given, with what the log adds to it."""
 
     service: ServiceModel
     routing: RoutingSeen
+    fleet: Fleet
     assumed: bool = False  # no replica ids: one law for all, simulate only
     notes: tuple[Mapping[str, Any], ...] = field(default_factory=tuple)
 
 
-def fit_service(w: Workload, fleet: Fleet) -> Fit:
+def fit_service(w: Workload, fleet: Fleet, attempts: Workload | None = None) -> Fit:
     """Fit the law of one engine and each replica's slow periods.
 
+    `attempts` has a row a send (copies and retries included) where requests had more than one; default `w`.
     `fleet.max_running_requests` and `kv_capacity_tokens` tell waiting for room from slow prefill. Rows without first
-    token, end or replica teach nothing. Deterministic; about 5 s and 0.6 GB for a million requests.
+    token, end or replica teach nothing. Deterministic; about 25 s and 1 GB for a million requests.
     """
-    rows = (w.status == OK) & (w.cache_hit != 1)
-    replicas = max(len(w.replicas), 1)
-    a = attempts_of(
+    source = w if attempts is None else attempts
+    a = served(source, max(len(w.replicas), 1))
+    stepwise = fleet.chunk_tokens.value or 0
+    if fleet.chunk_tokens.source == "assumed" and not stepwise and _steps_fit_better(a, fleet):
+        fleet = replace(fleet, chunk_tokens=Fact(STEP_BUDGET, "log"))
+        stepwise = STEP_BUDGET
+    service = _fit_stepwise(a, fleet, stepwise) if stepwise else _fit_paused(a, fleet)
+    return Fit(service, routing_seen(w), fleet)
+
+
+def served(w: Workload, replicas: int) -> Attempts:
+    """The attempts of a workload that an engine served; cut ones take room but teach no law."""
+    rows = w.cache_hit != 1
+    tokens = np.where((w.status == OK) & (w.completion_tokens >= 0), w.completion_tokens, np.nan)
+    return attempts_of(
         w.arrival_s[rows],
         w.ttft_s[rows],
         w.e2e_s[rows],
         w.uncached_tokens[rows].astype(np.float64),
         np.maximum(w.prompt_tokens[rows], 0).astype(np.float64),
-        np.where(w.completion_tokens[rows] >= 0, w.completion_tokens[rows], np.nan).astype(np.float64),
+        tokens[rows].astype(np.float64),
         w.replica[rows].astype(np.int64),
         replicas,
+        w.queue_s[rows],
+        w.prefill_s[rows],
     )
-    return _fit_paused(w, a, fleet)
 
 
-def _fit_paused(w: Workload, a: Attempts, fleet: Fleet) -> Fit:
+def _first_laws(a: Attempts, earliest: Floats) -> tuple[PrefillLaw, DecodeLaw, Floats]:
+    """Pausing laws before anything is known of slow periods or late arrivals, and the static factors."""
+    one = np.ones(a.replicas)
+    prefill = fit_prefill(a, earliest, one)
+    line = timeline(a, np.maximum(earliest, a.first - STALL_AT_MOST * prefill.work(a.uncached)))
+    decode = fit_decode(line, one)
+    tokens = np.where(a.tokens >= 5, a.tokens, np.nan)
+    static = static_factors(line.over_decode(decode.tokens_per_s(line)), tokens, a.replica, a.replicas, decode.spread)
+    return prefill, decode, static
+
+
+def _steps_fit_better(a: Attempts, fleet: Fleet) -> bool:
+    """Does a law in which prompts share steps explain decode times clearly better than one in which they pause it?"""
+    if len(a) < 200:
+        return False
+    some = a if len(a) <= 60_000 else _head(a, 60_000)
+    earliest = earliest_starts(some, fleet.max_running_requests.value, fleet.kv_capacity_tokens.value)
+    paused = _first_laws(some, earliest)[1]
+    law = fit_steps(timeline(some, some.first.copy()), some.end - some.first)[0]
+    return law.spread < CLEARLY_BETTER * paused.spread and law.per_token_s > 0
+
+
+def _head(a: Attempts, rows: int) -> Attempts:
+    """The first `rows` attempts by arrival within the log's span, all replicas alike."""
+    within = a.arrival - a.replica * a.span
+    keep = within <= np.partition(within, rows - 1)[rows - 1]
+    names = ("replica", "arrival", "first", "end", "uncached", "prompt", "tokens", "queue", "prefill")
+    return replace(a, **{name: getattr(a, name)[keep] for name in names})
+
+
+def _fit_paused(a: Attempts, fleet: Fleet) -> ServiceModel:
     """The law in which one prefill at a time pauses decode."""
     earliest = earliest_starts(a, fleet.max_running_requests.value, fleet.kv_capacity_tokens.value)
-    static = np.ones(a.replicas)
-    prefill = fit_prefill(a, earliest, static)
-    work = prefill.work(a.uncached)
-    line = timeline(a, np.maximum(earliest, a.first - STALL_AT_MOST * work))
-    decode = fit_decode(line, static)
-    static = static_factors(line, decode)
+    _, decode, static = _first_laws(a, earliest)
     prefill = fit_prefill(a, earliest, static)
     work = prefill.work(a.uncached) * static[a.replica]
     late = late_attempts(a, earliest, work, decode, static)
@@ -67,8 +110,63 @@ def _fit_paused(w: Workload, a: Attempts, fleet: Fleet) -> Fit:
     decode = fit_decode(line, static)
     pool = hiccup_pool(a, earliest, work, late)
     periods = slow_periods(line, decode, work, static, prefill.spread)
-    service = _service(prefill, decode, pool, series(periods, a, static))
-    return Fit(service, routing_seen(w))
+    return ServiceModel(
+        prefill.base_s,
+        prefill.per_token_s,
+        decode.base_s,
+        decode.per_sequence_s,
+        series(periods, a, static),
+        hiccup_s=pool.delay_s,
+        hiccup_probability=pool.probability,
+        intervals={
+            "prefill_base_s": prefill.base_interval,
+            "prefill_per_token_s": prefill.per_token_interval,
+            "decode_base_s": decode.base_interval,
+            "decode_per_sequence_s": decode.per_sequence_interval,
+            "hiccup_probability": pool.interval,
+        },
+        observations=_observations(prefill.rows, decode.rows, pool),
+    )
+
+
+def _fit_stepwise(a: Attempts, fleet: Fleet, budget: int) -> ServiceModel:
+    """The law in which prompts share steps with decode, up to the step's token budget."""
+    earliest = earliest_starts(a, fleet.max_running_requests.value, fleet.kv_capacity_tokens.value)
+    line = timeline(a, a.first.copy())
+    law, parts = fit_steps(line, a.end - a.first)
+    static = static_factors(a.end - a.first, parts.seconds(law), a.replica, a.replicas, law.spread)
+    start = np.where(np.isfinite(a.prefill), np.maximum(a.first - a.prefill, a.arrival), np.minimum(earliest, a.first))
+    queued = np.where(np.isfinite(a.queue), a.queue > QUEUED_S, earliest > a.arrival + EPSILON_S)
+    found: StepFit = fit_step_engine(line, start, queued, static)
+    pool = residual_pool(found.residual_s, float(np.median(a.first - a.arrival)) if len(a) else 0.0)
+    return ServiceModel(
+        0.0,  # the step itself is the base
+        found.law.per_token_s,
+        found.law.base_s,
+        found.law.per_sequence_s,
+        series(found.periods, a, static),
+        chunk_tokens=budget,
+        gateway_s=found.gateway_s,
+        hiccup_s=pool.delay_s,
+        hiccup_probability=pool.probability,
+        intervals={
+            "prefill_per_token_s": found.law.interval(2),
+            "decode_base_s": found.law.interval(0),
+            "decode_per_sequence_s": found.law.interval(1),
+            "hiccup_probability": pool.interval,
+        },
+        observations=_observations(found.law.rows, found.law.rows, pool),
+    )
+
+
+def _observations(prefill: int, decode: int, pool: Hiccups) -> dict[str, int]:
+    return {
+        "prefill_base_s": prefill,
+        "prefill_per_token_s": prefill,
+        "decode_base_s": decode,
+        "decode_per_sequence_s": decode,
+        "hiccup_probability": len(pool.delay_s),
+    }
 
 
 def series(periods: list[Period], a: Attempts, static: Floats) -> SlowSeries:
@@ -79,31 +177,3 @@ def series(periods: list[Period], a: Attempts, static: Floats) -> SlowSeries:
         by_replica.setdefault(r, []).append((p.start - r * a.span, p.end - r * a.span, 1.0 / p.level))
     found = SlowSeries.of(by_replica, a.replicas)
     return SlowSeries(found.offsets, found.start_s, found.factor, static)
-
-
-def _service(prefill: PrefillLaw, decode: DecodeLaw, pool: Hiccups, slow: SlowSeries) -> ServiceModel:
-    intervals = {
-        "prefill_base_s": prefill.base_interval,
-        "prefill_per_token_s": prefill.per_token_interval,
-        "decode_base_s": decode.base_interval,
-        "decode_per_sequence_s": decode.per_sequence_interval,
-        "hiccup_probability": pool.interval,
-    }
-    observations = {
-        "prefill_base_s": prefill.rows,
-        "prefill_per_token_s": prefill.rows,
-        "decode_base_s": decode.rows,
-        "decode_per_sequence_s": decode.rows,
-        "hiccup_probability": len(pool.delay_s),
-    }
-    return ServiceModel(
-        prefill.base_s,
-        prefill.per_token_s,
-        decode.base_s,
-        decode.per_sequence_s,
-        slow,
-        hiccup_s=pool.delay_s,
-        hiccup_probability=pool.probability,
-        intervals=intervals,
-        observations=observations,
-    )

@@ -58,23 +58,31 @@ class Measure:
 
 
 def slow_periods(line: Timeline, law: DecodeLaw, work: Floats, static: Floats, spread: float) -> list[Period]:
-    """Slow periods of all replicas, in composite time, ascending.
+    """Slow periods of all replicas where a prefill pauses decode, in composite time, ascending.
 
     `work` (n,) prefill seconds at full speed with the replica's static factor; `spread` is the prefill law's.
     """
-    a = line.attempts
-    if len(a) < 3:
+    if len(line.attempts) < 3:
         return []
-    per_s = law.tokens_per_s(line)
-    seg_static = static[_replica_of(line)]
-    rate = per_s / seg_static
+    rate = law.tokens_per_s(line) / static[_replica_of(line)]
     busy = (line.prefilling > 0).astype(np.float64)
     rows = _rows(line, law, rate, work, spread)
+    return solve(line, rows, rate, busy, line.prefilling > 0, law.base_s + law.per_sequence_s)
+
+
+def solve(
+    line: Timeline, rows: Rows, rate: Floats, busy: Floats, prefilling: Bools, step_s: float, least: float = 0.0
+) -> list[Period]:
+    """Slow periods from work equations.
+
+    `rate` and `busy` (3n,) are the work per second of decode and prefill rows at full speed, `prefilling` the intervals
+    that belong to prefill rows; `step_s` turns decode work into seconds. Periods with a factor below 1 + `least` go.
+    """
     measure = Measure(line.times, line.cumulative(rate), line.cumulative(busy))
     full = measure.at(rows.hi, rows.is_decode) - measure.at(rows.lo, rows.is_decode)
     missing_s = (full - rows.work) * rows.unit_s
     tight = missing_s <= 2.0 * rows.noise_s
-    covered = _covered(line.times, rows.lo[tight], rows.hi[tight], rows.is_decode[tight], line.prefilling)
+    covered = _covered(line.times, rows.lo[tight], rows.hi[tight], rows.is_decode[tight], prefilling)
     measure = Measure(line.times, line.cumulative(rate * ~covered), line.cumulative(busy * ~covered))
     left = measure.at(rows.hi, rows.is_decode) - measure.at(rows.lo, rows.is_decode)
     work_left = np.maximum(rows.work - (full - left), 0.0)
@@ -85,9 +93,24 @@ def slow_periods(line: Timeline, law: DecodeLaw, work: Floats, static: Floats, s
         rows.lo[keep], rows.hi[keep], work_left[keep], rows.is_decode[keep],
         rows.unit_s[keep], rows.noise_s[keep], rows.replica[keep],
     )  # fmt: skip
-    width = _bin_width(a.span, a.replicas)
-    bins, x, mass_s = _solve(measure, picked, width, law)
-    return refine(measure, picked, _runs(bins, x, mass_s, width, round(a.span / width)))
+    span, replicas = line.attempts.span, line.attempts.replicas
+    width = _bin_width(span, replicas)
+    bins, x, mass_s = _solve(measure, picked, width, step_s)
+    found = refine(measure, picked, _runs(bins, x, mass_s, width, round(span / width)))
+    return [p for p in found if 1.0 / p.level >= 1.0 + least]
+
+
+def speed_integral(periods: list[Period], t: Floats) -> Floats:
+    """Integral of speed from 0 to each composite time `t`."""
+    if not periods:
+        return t.copy()
+    edges = np.array([edge for p in periods for edge in (p.start, p.end)])
+    speeds = np.array([value for p in periods for value in (p.level, 1.0)])
+    gained = np.concatenate([[edges[0]], edges[0] + np.cumsum(speeds[:-1] * np.diff(edges))])
+    index = np.searchsorted(edges, t, side="right") - 1
+    safe = np.maximum(index, 0)
+    out: Floats = np.where(index < 0, t, gained[safe] + speeds[safe] * (t - edges[safe]))
+    return out
 
 
 def _replica_of(line: Timeline) -> Ints:
@@ -117,7 +140,7 @@ def _rows(line: Timeline, law: DecodeLaw, rate: Floats, work: Floats, spread: fl
     )  # fmt: skip
 
 
-def _covered(times: Floats, lo: Floats, hi: Floats, is_decode: Floats, prefilling: Floats) -> Bools:
+def _covered(times: Floats, lo: Floats, hi: Floats, is_decode: Floats, prefilling: Bools) -> Bools:
     """Event intervals reached by a row at full speed: a decode row speaks for decoding, a prefill row for its own."""
     out = np.zeros(len(times), dtype=bool)
     for kind in (1.0, 0.0):
@@ -126,8 +149,7 @@ def _covered(times: Floats, lo: Floats, hi: Floats, is_decode: Floats, prefillin
         np.add.at(steps, np.searchsorted(times, lo[mine], side="left"), 1.0)
         np.add.at(steps, np.searchsorted(times, hi[mine], side="left"), -1.0)
         reached = np.cumsum(steps)[:-1] > 0
-        # full speed on both sides of a short prefill inside a full-speed answer: the prefill is at full speed too
-        out |= reached & ((prefilling > 0) == (kind == 0.0))
+        out |= reached & (prefilling == (kind == 0.0))
     return out
 
 
@@ -136,7 +158,7 @@ def _bin_width(span: float, replicas: int) -> float:
     return float(max(1.0, np.ceil(span * replicas / MAX_BINS)))
 
 
-def _solve(measure: Measure, rows: Rows, width: float, law: DecodeLaw) -> tuple[Ints, Floats, Floats]:
+def _solve(measure: Measure, rows: Rows, width: float, step_s: float) -> tuple[Ints, Floats, Floats]:
     """SIRT over the bins that uncovered rows touch: (bin index, speed, seconds of work at stake), ascending."""
     first, last = np.floor(rows.lo / width).astype(np.int64), np.floor(rows.hi / width).astype(np.int64)
     low, high = int(first.min()), int(last.max())
@@ -147,8 +169,7 @@ def _solve(measure: Measure, rows: Rows, width: float, law: DecodeLaw) -> tuple[
     d, p = np.ones(len(bins)), np.zeros(len(bins))
     left, right = bins.astype(np.float64) * width, (bins + 1).astype(np.float64) * width
     mass = {1: measure.at(right, d) - measure.at(left, d), 0: measure.at(right, p) - measure.at(left, p)}
-    step = law.base_s + law.per_sequence_s
-    mass_s = mass[1] * step + mass[0]
+    mass_s = mass[1] * step_s + mass[0]
     operators = []
     for kind in (1, 0):
         pick = rows.is_decode == kind

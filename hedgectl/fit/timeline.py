@@ -34,6 +34,8 @@ class Attempts:
     uncached: Floats
     prompt: Floats
     tokens: Floats
+    queue: Floats  # seconds measured by the source, NaN = not
+    prefill: Floats
 
     def __len__(self) -> int:
         return len(self.arrival)
@@ -48,6 +50,8 @@ def attempts_of(
     tokens: Floats,
     replica: Ints,
     replicas: int,
+    queue_s: Floats | None = None,
+    prefill_s: Floats | None = None,
     bin_s: float = 1.0,
 ) -> Attempts:
     """Put rows with known times on the composite axis; rows without first token, end or replica are left out."""
@@ -57,9 +61,12 @@ def attempts_of(
     span = bin_s * (np.ceil(latest / bin_s) + 10.0)  # a multiple of the bin, so that bins never straddle replicas
     base = a + r * span
     order = np.lexsort((base + t, r))
+    unknown = np.full(len(a), np.nan)
+    queue = unknown if queue_s is None else queue_s[known]
+    prefill = unknown if prefill_s is None else prefill_s[known]
     return Attempts(
         float(span), replicas, r[order], base[order], (base + t)[order], (base + e)[order],
-        uncached[known][order], prompt[known][order], tokens[known][order],
+        uncached[known][order], prompt[known][order], tokens[known][order], queue[order], prefill[order],
     )  # fmt: skip
 
 
