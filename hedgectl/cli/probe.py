@@ -87,7 +87,7 @@ def probe(
     arms: Annotated[
         str, typer.Option("--arms", help="auto, interleaved (a coin each) or blocks (alternating)")
     ] = "auto",
-    block: Annotated[float | None, _time("--block", "length of a block; 30s")] = None,
+    block: Annotated[float | None, _time("--block", "length of a block; a twelfth of the run, 5s to 30s")] = None,
     arrivals: Annotated[str, typer.Option("--arrivals", help="poisson or uniform")] = "poisson",
     prompts: Annotated[
         Path | None, typer.Option("--prompts", help="JSONL with prompt or messages; else built-in")
@@ -160,7 +160,7 @@ def probe(
             duration_s=length,
             warm_up=warm_up,
             arms=arms,
-            block_s=block or planning.BLOCK_S,
+            block_s=block,
             arrivals=arrivals,
             prompts=prompts,
             answer_tokens=answer_tokens,
@@ -237,7 +237,7 @@ def _confirm() -> None:
 def sandbox(
     replicas: Annotated[int, typer.Option("--replicas", min=1, max=64, help="engines")] = 3,
     slow: Annotated[int, typer.Option("--slow", min=0, help="how many of them are slow")] = 1,
-    slow_factor: Annotated[float, typer.Option("--slow-factor", min=1, help="how much longer a slow one takes")] = 4.0,
+    slow_factor: Annotated[float, typer.Option("--slow-factor", min=1, help="how much longer a slow one takes")] = 5.0,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 = a free one")] = 0,
     host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
     routing: Annotated[str, typer.Option("--routing", help="random or least_outstanding")] = "random",

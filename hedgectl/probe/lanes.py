@@ -58,7 +58,7 @@ class LanePool:
         self.opened += 1
         options: dict[str, Any] = {
             "verify": self._context,
-            "http1": not self._http2,
+            "http1": not self._http2 or self._context is not False,  # over TLS the server chooses
             "http2": self._http2,
             "timeout": None,  # deadlines are ours: one clock for connect, first token and last
             "limits": self._limits,

@@ -15,7 +15,8 @@ from hedgectl.probe.caps import Caps, Prices
 from hedgectl.probe.providers import generic
 from hedgectl.probe.settings import ProbeSettings, check_url, pick_policy, rules_from, secrets_from, shown_url
 
-BLOCK_S = 30.0
+# Blocks of a twelfth of the run give six pairs to resample; shorter ones would leak into each other.
+BLOCKS, SHORTEST_BLOCK_S, LONGEST_BLOCK_S = 12, 5.0, 30.0
 ARMS = ("auto", "interleaved", "blocks")
 # Without a policy: no copy while, on average, a request waits for each engine.
 DEFAULT_SUPPRESS = (Suppress("waiting_requests_per_replica", ">=", 1.0, "a copy would only queue", "default"),)
@@ -39,7 +40,7 @@ class Flags:
     duration_s: float | None = None
     warm_up: int = 0
     arms: str = "auto"
-    block_s: float = BLOCK_S
+    block_s: float | None = None
     arrivals: str = "poisson"
     prompts: Path | None = None
     answer_tokens: int = 128
@@ -125,7 +126,7 @@ def settings(f: Flags) -> ProbeSettings:
         duration_s=f.duration_s,
         warm_up=f.warm_up,
         arms=f.arms,
-        block_s=f.block_s,
+        block_s=f.block_s or _block(f),
         uniform=f.arrivals == "uniform",
         seed=f.seed,
         answer_tokens=f.answer_tokens,
@@ -144,6 +145,12 @@ def settings(f: Flags) -> ProbeSettings:
         different_replica=hedge is not None and hedge.target.different_replica,
         secrets=secrets_from(f.key_env, f.header_env),
     )
+
+
+def _block(f: Flags) -> float:
+    rates = _rates(f.rates)
+    length = sum(f.requests / len(rates) / rate for rate in rates)
+    return min(max(min(length, f.duration_s or length) / BLOCKS, SHORTEST_BLOCK_S), LONGEST_BLOCK_S)
 
 
 def _rates(text: str) -> tuple[float, ...]:

@@ -47,7 +47,7 @@ class SandboxSettings:
 
     replicas: int = 3
     slow: int = 1  # the last ones
-    slow_factor: float = 4.0
+    slow_factor: float = 5.0
     law: Law = field(default_factory=Law)
     routing: str = "random"  # random | least_outstanding
     frees: bool = True  # a client that leaves frees the engine; else it runs on

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 class Law:
     """How fast an engine is. Seconds; tokens."""
 
-    prefill_base_s: float = 0.02
+    prefill_base_s: float = 0.12
     prefill_per_token_s: float = 0.0002
     decode_base_s: float = 0.015
     decode_per_sequence_s: float = 0.001
