@@ -40,7 +40,10 @@ reused AS (
 many AS (
     SELECT attempt_row, format, request_id, line, record, generation, status, arrival_ns, end_ns,
            row_number() OVER told - 1 AS attempt_no,
+           -- A source that names its primaries names its copies too: what follows one without a name is a retry, even if its
+           -- row begins at the request (LiteLLM streams after a failed attempt).
            coalesce(cause, CASE WHEN row_number() OVER told = 1 THEN 'primary'
+                                WHEN bool_or(cause = 'primary') OVER (told ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) THEN 'retry'
                                 WHEN arrival_ns < max(end_ns) OVER (told ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) - resolution_ns
                                 THEN 'hedge' ELSE 'retry' END) AS cause,
            row_number() OVER (PARTITION BY format, request_id, generation
