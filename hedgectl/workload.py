@@ -72,3 +72,8 @@ def _workload(con: Any, name: str, scope: dict[str, Any], shared: dict[str, Any]
 def _row(con: Any, name: str, scope: dict[str, Any]) -> dict[str, Any]:
     found = con.execute(sql.text(name), scope)
     return dict(zip([d[0] for d in found.description], found.fetchone(), strict=True))
+
+
+def models(con: Any) -> list[str]:
+    """Models of the selected requests, most requests first."""
+    return [row[0] for row in con.execute(sql.text("decompose/workload_models")).fetchall()]
