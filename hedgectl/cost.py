@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -148,6 +148,19 @@ def growth(
         "high_ratio": round(high / before, 6),
         "loser_billing": billing,
         "price_source": "log" if has_costs(workload) else (prices.source if prices else "log"),
+    }
+
+
+def dearest(
+    workload: Workload, prices: Prices | None, ways: Sequence[Copies], billing: Billing = "full"
+) -> dict[str, Any] | None:
+    """`growth` of the dearest of several ways the same policy may turn out, with a range over all of them."""
+    found = [each for copies in ways if (each := growth(workload, prices, copies, billing)) is not None]
+    if not found:
+        return None
+    return max(found, key=lambda each: float(each["delta_ratio"])) | {
+        "low_ratio": min(float(each["low_ratio"]) for each in found),
+        "high_ratio": max(float(each["high_ratio"]) for each in found),
     }
 
 

@@ -21,8 +21,9 @@ CHAT = Scope("chat")
 
 
 def only(workload: Workload, options: Options | None = None, **known: Any) -> dict[str, Any]:
-    entry, notes = decide(workload, CHAT, options or Options(), **known)
-    document = PolicyDocument("2026-11-29T00:00:00Z", (entry,), notes=tuple(notes)).to_document()
+    found = decide(workload, CHAT, options or Options(), **known)
+    notes = list(found.notes)
+    document = PolicyDocument("2026-11-29T00:00:00Z", (found.policy,), notes=tuple(notes)).to_document()
     json.dumps(document, allow_nan=False)
     policy.parse(json.loads(json.dumps(document)))  # what is printed can be read back
     return document["policies"][0] | {"notes": notes}

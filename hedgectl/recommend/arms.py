@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,18 +83,47 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """A distribution of which only some percentiles were kept; seconds, None = not known."""
+
+    n: int
+    value_s: dict[float, float | None]
+    shown: dict[str, Any]
+
+    def at(self, p: float) -> float | None:
+        """A kept percentile. Raises KeyError for another: it was never computed."""
+        return self.value_s[p]
+
+    def document(self) -> dict[str, Any]:
+        """The quantiles object of the documents, in milliseconds."""
+        return self.shown
+
+
+class Distribution(Protocol):
+    """What the rules need to know about latencies."""
+
+    @property
+    def n(self) -> int: ...
+
+    def at(self, p: float) -> float | None: ...
+
+    def document(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Arm:
     """What one arm did: latencies and counts. Engine figures are None where no replay made them."""
 
     logical_requests: int
-    e2e: Pool
-    ttft: Pool
+    e2e: Distribution
+    ttft: Distribution
     hedges: float = 0.0
     wins: float | None = None
     errors: float = 0.0
+    stable: bool = True  # no backlog that grows to the end
     engine: dict[str, Any] | None = None
 
-    def pool(self, metric: str) -> Pool:
+    def pool(self, metric: str) -> Distribution:
         """``e2e`` or ``ttft``."""
         return self.ttft if metric == "ttft" else self.e2e
 

@@ -42,6 +42,7 @@ def options(
         min_requests=cfg.get("recommend.min_requests"),
         prices=cfg.prices,
         loser_billing=cfg.get("recommend.loser_billing", "full"),
+        config=cfg,
         seed=cfg.get("seed", 1),
         progress=progress,
     )

@@ -1,35 +1,38 @@
-"""From a scope's workload to its entry in the policy document: search or price, judge, explain."""
+"""The decision for one scope: refuse what needs no estimate, replay where the engines are known, else screen."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hedgectl import cost, quantiles
+from hedgectl.fit import LogFacts
 from hedgectl.model import Workload
-from hedgectl.policy import (
-    Cancel,
-    Deadline,
-    DelayRule,
-    Hedge,
-    Rule,
-    Scope,
-    ScopePolicy,
-    Suppress,
-)
-from hedgectl.recommend import delay, eligibility, gates, instead, search
+from hedgectl.policy import Scope, ScopePolicy, Suppress
+from hedgectl.recommend import by_replay, gates, instead, search
 from hedgectl.recommend.arms import answered
+from hedgectl.recommend.entry import Findings, entry, notes
 from hedgectl.recommend.gates import Judged, judge, reason
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
-from hedgectl.recommend.projecting import Candidate, Projection, Projector, ScreenProjector, as_dict
+from hedgectl.recommend.projecting import ScreenProjector
 
 INCIDENT_SHARE = 0.10  # of requests without an answer
 
 Note = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decided:
+    """One scope's entry, what a reader must know about it, and how it was found."""
+
+    policy: ScopePolicy
+    notes: tuple[Note, ...]
+    estimator: str
+    replay_check: dict[str, Any] | None = None
 
 
 def decide(
@@ -39,46 +42,116 @@ def decide(
     diagnosis: dict[str, Any] | None = None,
     *,
     raced: int = 0,
-) -> tuple[ScopePolicy, list[Note]]:
-    """The decision for one scope, by the load-blind screen: low confidence."""
+    attempts: Workload | None = None,
+    facts: LogFacts | None = None,
+) -> Decided:
+    """`raced`: requests that already had a copy. `attempts`: every send, for the fit (default: the requests)."""
     refusal = too_little(workload, scope, options, raced)
     if refusal is not None:
-        return refusal, []
+        return Decided(refusal, (), "matched")
     fields, missing = search.fields(workload, options)
     if not fields:
-        return no_clock(scope, missing, options), []
-    projector = ScreenProjector(workload)
+        return Decided(no_clock(scope, missing, options), (), "matched")
     given = policy_for(options, scope)
-    assumed = search.assumptions(options, sees_load=False)
     prices = cost.prices_for(workload, scope.model, options.prices)
-    rules: dict[int, DelayRule] = {}
+    found, said, checked = by_replay.ground(workload, attempts or workload, facts or LogFacts(), options)
+    if found is not None:
+        policy = _by_replay(found, scope, options, diagnosis, given, prices)
+        return Decided(policy, (*said, *notes(found.setting.workload, policy, fields)), "simulation", checked)
+    policy = _by_screen(workload, scope, options, diagnosis, given, prices, fields)
+    return Decided(policy, (*said, *notes(workload, policy, fields)), "matched", checked)
+
+
+def _by_screen(
+    workload: Workload,
+    scope: Scope,
+    options: Options,
+    diagnosis: dict[str, Any] | None,
+    given: ScopePolicy | None,
+    prices: cost.Prices | None,
+    fields: Sequence[search.Field],
+) -> ScopePolicy:
+    """By the load-blind screen: low confidence."""
+    projector = ScreenProjector(workload)
+    assumed = search.assumptions(options, sees_load=False)
     if given is not None:
         candidate = search.from_policy(workload, given)
         tried = [] if candidate is None else [candidate]
     else:
         suppress = default_suppression(workload)
-        pairs = [pair for one in fields for pair in search.candidates(one, options, suppress)]
-        tried = [c for c, _ in pairs]
-        rules = {id(c): rule for c, rule in pairs}
+        tried = [c for one in fields for c in search.candidates(one, options, suppress)]
     judged: list[Judged] = []
     for k, candidate in enumerate(tried):
         options.say("screen", k / len(tried))
         projections = [projector.project(candidate, each) for each in assumed]
-        judged.append(judge(candidate, projections, options.goal, bill(workload, prices, projections, options)))
+        bill = cost.dearest(workload, prices, [p.copies for p in projections], options.loser_billing)
+        judged.append(judge(candidate, projections, options.goal, bill))
     chosen = search.best(judged, options.goal.below_ms)
-    policy = entry(
-        workload,
-        scope,
-        options,
-        projector,
-        chosen,
-        screen_rules(workload, options, chosen, diagnosis),
-        rules=rules,
-        fields=fields,
-        given=given,
-        diagnosis=diagnosis,
+    evidence = instead.Evidence(workload, options.goal, projector.unhedged(), diagnosis=diagnosis)
+    return entry(
+        Findings(
+            workload,
+            scope,
+            options,
+            projector,
+            chosen,
+            screen_rules(options, chosen, diagnosis),
+            instead.cures(evidence),
+            fields,
+            given,
+        )
     )
-    return policy, scope_notes(workload, policy, fields, options)
+
+
+def _by_replay(
+    found: by_replay.Ground,
+    scope: Scope,
+    options: Options,
+    diagnosis: dict[str, Any] | None,
+    given: ScopePolicy | None,
+    prices: cost.Prices | None,
+) -> ScopePolicy:
+    workload = found.setting.workload
+    candidate = None if given is None else search.from_policy(workload, given)
+    if given is not None and candidate is None:
+        result = by_replay.Found(None, (), None, ())
+    else:
+        result = by_replay.search_by_replay(found, options, prices, candidate)
+    chosen = result.chosen
+    broken = [*result.broken]
+    if chosen is not None and given is not None:
+        broken += by_replay.given_breaks(chosen.candidate, options)
+    metric, p = parts(options.goal)
+    options.say("looking for better cures", 0.0)
+    evidence = instead.Evidence(
+        workload,
+        options.goal,
+        found.projector.unhedged(),
+        better_routed=found.projector.better_routed(),
+        replayed=found.projector,
+        slowness=tuple(float(x) for x in found.setting.service.slow.static_factor),
+        diagnosis=diagnosis,
+        timeout_s=found.fleet.timeout_s,
+    )
+    loads, holds = by_replay.loads_of(result)
+    return entry(
+        Findings(
+            workload,
+            scope,
+            options,
+            found.projector,
+            chosen,
+            broken,
+            instead.cures(evidence),
+            result.fields,
+            given,
+            confidence=found.confidence,
+            change=None if chosen is None else by_replay.change(found, chosen, metric, p),
+            loads=loads,
+            holds_up_to=holds,
+            replay_check=found.checked,
+        )
+    )
 
 
 def too_little(workload: Workload, scope: Scope, options: Options, raced: int = 0) -> ScopePolicy | None:
@@ -127,37 +200,17 @@ def policy_for(options: Options, scope: Scope) -> ScopePolicy | None:
         for policy in options.policy.policies:
             if policy.scope == wanted:
                 return policy
-    return None
+    return ScopePolicy(scope, "do_not_hedge")
 
 
-def bill(
-    workload: Workload, prices: cost.Prices | None, projections: Sequence[Projection], options: Options
-) -> dict[str, Any] | None:
-    """Cost of the dearest assumption, with a range over all of them."""
-    found = [
-        each
-        for p in projections
-        if (each := cost.growth(workload, prices, p.copies, options.loser_billing)) is not None
-    ]
-    if not found:
-        return None
-    dearest = max(found, key=lambda each: float(each["delta_ratio"]))
-    return dearest | {
-        "low_ratio": min(float(each["low_ratio"]) for each in found),
-        "high_ratio": max(float(each["high_ratio"]) for each in found),
-    }
-
-
-def screen_rules(
-    workload: Workload, options: Options, chosen: Judged | None, diagnosis: dict[str, Any] | None
-) -> list[dict[str, Any]]:
+def screen_rules(options: Options, chosen: Judged | None, diagnosis: dict[str, Any] | None) -> list[dict[str, Any]]:
     """What makes the screen alone refuse: it cannot see added load, so shared trouble and long work count against it."""
     if chosen is None or chosen.gain is None:
         return []
     found = []
     movement = ((diagnosis or {}).get("co_movement") or {}).get("e2e") or {}
     interval = movement.get("interval") or [None]
-    low = interval[0] if interval[0] is not None else None
+    low = interval[0]
     shared = (diagnosis or {}).get("verdict") == "shared"
     if shared and low is not None and low > gates.SHARED_LIFT and chosen.gain < gates.SHARED_GAIN:
         text = (
@@ -182,153 +235,4 @@ def default_suppression(workload: Workload) -> tuple[Suppress, ...]:
         found.append(
             Suppress("slow_replicas_ratio", ">", 0.5, "half of the others are slow too: a copy would wait as well")
         )
-    found.append(Suppress("error_ratio", ">", 0.1, "a failing service needs no second request"))
-    return tuple(found)
-
-
-def entry(
-    workload: Workload,
-    scope: Scope,
-    options: Options,
-    projector: Projector,
-    chosen: Judged | None,
-    extra: Sequence[dict[str, Any]],
-    *,
-    rules: dict[int, DelayRule],
-    fields: Sequence[search.Field],
-    given: ScopePolicy | None,
-    diagnosis: dict[str, Any] | None,
-    confidence: str = "low",
-) -> ScopePolicy:
-    """Puts the choice, its argument and its cures into one entry."""
-    unhedged = projector.unhedged()
-    routed = projector.better_routed()
-    metric, p = parts(options.goal)
-    cures = instead.cures(
-        instead.Evidence(
-            workload,
-            options.goal,
-            unhedged,
-            better_routed=routed,
-            hedged_s=None if chosen is None else chosen.worst.hedged.pool(metric).at(p),
-            diagnosis=diagnosis,
-            timeout_s=None if options.fleet is None else options.fleet.timeout_s,
-        )
-    )
-    if chosen is None:
-        why = reason("no_policy", "the given policy has no hedge for this scope")
-        return ScopePolicy(scope, "do_not_hedge", confidence, instead=tuple(cures), reasons=(why,))
-    before = unhedged.pool(metric).at(p)
-    broken = [*extra, *chosen.broken]
-    if options.goal.below_ms is not None and before is not None and before * 1e3 < options.goal.below_ms:
-        text = f"the goal is met without copies: {before * 1e3:.6g} ms, asked is below {options.goal.below_ms:.6g} ms"
-        broken.insert(0, reason("goal_already_met", text, before * 1e3, options.goal.below_ms))
-    hedge = given.hedge if given is not None else build_hedge(workload, options, chosen, rules, fields)
-    policy = ScopePolicy(
-        scope=scope,
-        decision="do_not_hedge" if broken else "hedge",
-        confidence=confidence,
-        hedge=hedge,
-        eligible=priced_rules(workload, given.eligible if given else rules_of(chosen, fields)),
-        windows_utc=() if given is None else given.windows_utc,
-        suppress_when=chosen.candidate.suppress,
-        experiment=None if given is None else given.experiment,
-        instead=tuple(cures),
-        reasons=tuple(broken) if broken else chosen.held,
-    )
-    return replace(policy, projection=projection_document(workload, options, projector, chosen))
-
-
-def rules_of(chosen: Judged, fields: Sequence[search.Field]) -> tuple[Rule, ...]:
-    return next((f.rules for f in fields if f.trigger == chosen.candidate.trigger), ())
-
-
-def priced_rules(workload: Workload, rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """The rules with the share of requests each keeps."""
-    return tuple(replace(rule, keeps_ratio=eligibility.keeps(workload, rule)) for rule in rules)
-
-
-def build_hedge(
-    workload: Workload,
-    options: Options,
-    chosen: Judged,
-    rules: dict[int, DelayRule],
-    fields: Sequence[search.Field],
-) -> Hedge:
-    """The hedge part of the entry: the chosen delay on its clock, and the same rule on every other clock of the log."""
-    candidate = chosen.candidate
-    ratio = None if candidate.budget is None else candidate.budget.ratio
-    clocks: dict[str, delay.Clock | None] = {}
-    chosen_s: dict[str, float] = {}
-    for trigger in delay.CLOCKS:
-        found = delay.clock(workload, trigger, candidate.eligible)
-        clocks[trigger] = found
-        if trigger == candidate.trigger:
-            chosen_s[trigger] = candidate.delay_s
-        elif found is not None:
-            chosen_s[trigger] = delay.rule_delay_s(found, delay.rule_for(found, candidate.quantile, options.limits))
-    deadline = candidate.deadline or default_deadline(workload, candidate, options)
-    return Hedge(
-        trigger=candidate.trigger,
-        delay_ms=round(candidate.delay_s * 1e3, 3),
-        delays=delay.delays(clocks, chosen_s, ratio),
-        delay_rule=rules.get(id(candidate)),
-        budget=candidate.budget,
-        deadline=deadline,
-        target=candidate.target,
-        cancel=Cancel("engine_abort", options.cancel),
-        commit=candidate.trigger,
-    )
-
-
-def default_deadline(workload: Workload, candidate: Candidate, options: Options) -> Deadline:
-    """The user's, else half as long again as the slowest answer: it ends what hangs and touches nothing that works."""
-    if options.deadline_s is not None:
-        total = max(options.deadline_s, candidate.delay_s * 1.001)
-    else:
-        slowest = float(np.nanmax(np.where(workload.status == 0, workload.e2e_s, np.nan)))
-        total = float(np.ceil(max(1.5 * slowest, 2.0 * candidate.delay_s)))
-    attempt = max(total - candidate.delay_s, 0.5 * total)
-    return Deadline(round(total * 1e3, 3), round(attempt * 1e3, 3))
-
-
-def projection_document(workload: Workload, options: Options, projector: Projector, chosen: Judged) -> dict[str, Any]:
-    """The ``projection`` object: both arms in the worst case, the change, the bill, the limits of rate."""
-    metric, p = parts(options.goal)
-    worst = chosen.worst
-    ratio = gates.ratio_of(worst, metric, p)
-    routed = projector.better_routed()
-    found: dict[str, Any] = {
-        "unhedged": worst.unhedged.document(),
-        "hedged": worst.hedged.document() | {"hedges_refused": worst.refused},
-        "p99_change": {
-            "ratio": None if ratio is None else round(ratio, 6),
-            "interval": None,
-            "episodes": None,
-            "kind": "this_log_only",
-        },
-        "worst_of": as_dict(worst.assumption),
-        "cost": chosen.cost,
-        "quota": cost.quota_peak(workload, worst.copies.rows, chosen.candidate.delay_s),
-        "loads": [],
-        "holds_up_to": None,
-    }
-    if routed is not None:
-        found["better_routed"] = routed.document()
-    return found
-
-
-def scope_notes(
-    workload: Workload, policy: ScopePolicy, fields: Sequence[search.Field], options: Options
-) -> list[Note]:
-    """What a reader must know about this scope's numbers."""
-    found = eligibility.notes(workload, policy.eligible)
-    for one in fields:
-        if policy.hedge is not None and one.trigger == policy.hedge.trigger:
-            slow = delay.slow_mode_note(one.clock)
-            if slow is not None:
-                found.append(slow)
-    if policy.projection is not None and not bool(np.any(workload.replica >= 0)):
-        text = "no replica ids: copies were matched with any request of the same moment"
-        found.append({"code": "no_replica_ids", "level": "warning", "share": None, "text": text})
-    return found
+    return (*found, *by_replay.base_suppression())

@@ -21,6 +21,7 @@ _ALWAYS = (
     Rule("batch", "=", False, "nobody waits for a batch job"),
 )
 _WHOLE = Rule("streamed", "=", False, "a stream may already be flowing when this trigger fires")
+_STREAM = Rule("streamed", "=", True, "a whole answer shows no first token")
 # The share above which a prompt lives off one replica's cache: a copy elsewhere computes it all again.
 _CACHED = Rule("cached_ratio", "<", 0.9, "a copy on another replica loses the prompt cache and computes it all again")
 
@@ -39,6 +40,8 @@ def default_rules(workload: Workload, trigger: str) -> tuple[Rule, ...]:
     rules = list(_ALWAYS)
     if trigger != "first_token":
         rules.insert(0, _WHOLE)
+    elif bool(np.any(workload.streamed == 0)):
+        rules.insert(0, _STREAM)
     if bool(np.any(workload.cached_tokens > 0)):
         rules.append(_CACHED)
     return tuple(rules)

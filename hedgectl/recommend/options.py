@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hedgectl import quantiles
+from hedgectl.config import Config
 from hedgectl.cost import Billing
 from hedgectl.errors import UsageError
-from hedgectl.model import CancelBehaviour, Fleet
+from hedgectl.model import CancelBehaviour
 from hedgectl.policy import Budget, Goal, PolicyDocument
 from hedgectl.recommend.delay import Limits
 from hedgectl.recommend.goal import parts
@@ -43,7 +44,7 @@ class Options:
     min_requests: int | None = None  # None = what the goal's percentile needs
     prices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     loser_billing: Billing = "full"
-    fleet: Fleet | None = None  # what the operator said about the engines
+    config: Config | None = None  # says what the engines are; None = the screen decides
     seed: int = 1
     progress: Progress | None = None
 

@@ -12,7 +12,7 @@ from hedgectl import estimate
 from hedgectl.cost import Copies
 from hedgectl.estimate import CopyLength, Screen, Trigger
 from hedgectl.model import CENSORED, ERROR, OK, Floats, Workload
-from hedgectl.policy import Budget, Deadline, Suppress, Target
+from hedgectl.policy import Budget, Deadline, DelayRule, Suppress, Target
 from hedgectl.recommend.arms import Arm, Pool, unhedged_arm
 
 Bools = NDArray[np.bool_]
@@ -31,6 +31,8 @@ class Candidate:
     target: Target = field(default_factory=Target)
     suppress: tuple[Suppress, ...] = ()
     deadline: Deadline | None = None
+    max_attempts: int = 2
+    rule: DelayRule | None = None  # by which the delay follows the log
 
 
 @dataclass(frozen=True, slots=True)

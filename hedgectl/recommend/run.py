@@ -12,7 +12,7 @@ from hedgectl.errors import InputError
 from hedgectl.model import ERROR, Workload
 from hedgectl.policy import PolicyDocument, ScopePolicy
 from hedgectl.recommend import scopes
-from hedgectl.recommend.decide import decide
+from hedgectl.recommend.decide import Decided, decide
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
 
@@ -31,13 +31,23 @@ def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Optio
     minimum = chosen.needed()
     entries: list[ScopePolicy] = []
     notes: list[dict[str, Any]] = list(prepared.notes)
+    decided: list[Decided] = []
     seen = Coverage()
     for one in scopes.load(con, prepared, by_route=chosen.by_route, min_requests=minimum, seed=chosen.seed):
         chosen.say(f"scope {one.scope.name}", 0.0)
-        policy, said = decide(one.workload, one.scope, chosen, one.diagnosis, raced=one.raced)
-        entries.append(policy)
+        found = decide(
+            one.workload,
+            one.scope,
+            chosen,
+            one.diagnosis,
+            raced=one.raced,
+            attempts=one.loaded.attempts,
+            facts=one.facts,
+        )
+        entries.append(found.policy)
+        decided.append(found)
         seen.add(one.workload)
-        notes += [n for n in [*said, *_source_notes(one)] if n not in notes]
+        notes += [n for n in [*found.notes, *_source_notes(one)] if n not in notes]
     if not entries:
         raise InputError("no request is left in the selection", hint="widen --since, --until, --window or --where")
     document = PolicyDocument(
@@ -46,10 +56,22 @@ def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Optio
         goal=chosen.goal,
         window=dict(prepared.window),
         coverage=seen.document(),
-        method={"hedgectl": hedgectl.__version__, "seed": chosen.seed, "estimator": "matched", "replay_check": None},
+        method=_method(decided, chosen),
         notes=tuple(notes),
     )
     return document.to_document()
+
+
+def _method(decided: list[Decided], options: Options) -> dict[str, Any]:
+    """``simulation`` if any scope was replayed; the check is that of the largest such scope (each entry has its own)."""
+    checks = [one.replay_check for one in decided if one.replay_check is not None]
+    replayed = any(one.estimator == "simulation" for one in decided)
+    return {
+        "hedgectl": hedgectl.__version__,
+        "seed": options.seed,
+        "estimator": "simulation" if replayed else "matched",
+        "replay_check": checks[0] if checks else None,
+    }
 
 
 def _slowness(entry: ScopePolicy, options: Options) -> float:

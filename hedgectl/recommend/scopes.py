@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hedgectl import decompose, workload
 from hedgectl.decompose import Prepared
 from hedgectl.diagnose import diagnose
+from hedgectl.fit import LogFacts
 from hedgectl.model import CENSORED, ERROR, OK, Workload
 from hedgectl.policy import Scope
 from hedgectl.workload import Loaded
@@ -30,6 +31,12 @@ class ScopeData:
     raced: int  # requests that already had a copy when the log was written
     outlived: int  # timeouts counted as errors: answers often took longer than they were given
     diagnosis: dict[str, Any] | None
+
+    @property
+    def facts(self) -> LogFacts:
+        """What the rows say beyond the workload, for the question whether a replay can speak for them."""
+        found = self.loaded
+        return LogFacts(found.providers, found.attempt_count, found.hedges, found.retries, found.closed_loop)
 
 
 def load(
@@ -69,8 +76,8 @@ def _scope(
     part = primaries(loaded.requests, raced, own) if raced.any() else loaded.requests
     if unnamed:
         rows = np.asarray(own["unnamed"], dtype=bool)
-        part, raced = part.take(rows), raced[rows]
-    part, outlived = settle_timeouts(compact(part), raced)
+        part, raced = compact(part.take(rows)), raced[rows]
+    part, outlived = settle_timeouts(part, raced)
     diagnosis = diagnose(con, chosen, seed=seed) if diagnosed and not unnamed else None
     return ScopeData(scope, part, loaded, int(raced.sum()), outlived, diagnosis)
 

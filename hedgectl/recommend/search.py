@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgectl.estimate import CopyLength
 from hedgectl.model import Workload
-from hedgectl.policy import Budget, DelayRule, Rule, ScopePolicy, Suppress
+from hedgectl.policy import Rule, ScopePolicy, Suppress
 from hedgectl.recommend import delay, eligibility
 from hedgectl.recommend.gates import Judged
 from hedgectl.recommend.options import Options
@@ -95,24 +95,27 @@ def assumptions(options: Options, *, sees_load: bool) -> tuple[Assumption, ...]:
     return tuple(Assumption(cancel, length) for cancel in cancels for length in lengths)
 
 
-def candidates(one: Field, options: Options, suppress: tuple[Suppress, ...] = ()) -> list[tuple[Candidate, DelayRule]]:
+def candidates(
+    one: Field,
+    options: Options,
+    suppress: tuple[Suppress, ...] = (),
+    quantiles: Sequence[float] = QUANTILES,
+) -> list[Candidate]:
     """The grid of delays of one trigger, without those that come out equal."""
-    tried: dict[float, tuple[Candidate, DelayRule]] = {}
-    for quantile in QUANTILES:
+    tried: dict[float, Candidate] = {}
+    for quantile in quantiles:
         rule = delay.rule_for(one.clock, quantile, options.limits)
         seconds = delay.rule_delay_s(one.clock, rule)
         if seconds in tried:
             continue
-        tried[seconds] = (
-            Candidate(
-                trigger=one.trigger,  # type: ignore[arg-type]
-                delay_s=seconds,
-                quantile=quantile,
-                budget=options.budget,
-                eligible=one.eligible,
-                suppress=suppress,
-            ),
-            rule,
+        tried[seconds] = Candidate(
+            trigger=one.trigger,  # type: ignore[arg-type]
+            delay_s=seconds,
+            quantile=quantile,
+            budget=options.budget,
+            eligible=one.eligible,
+            suppress=suppress,
+            rule=rule,
         )
     return list(tried.values())
 
@@ -131,6 +134,8 @@ def from_policy(workload: Workload, policy: ScopePolicy) -> Candidate | None:
         target=hedge.target,
         suppress=policy.suppress_when,
         deadline=hedge.deadline,
+        rule=hedge.delay_rule,
+        max_attempts=hedge.max_attempts,
     )
 
 
@@ -155,13 +160,3 @@ def best(judged: Sequence[Judged], below_ms: float | None) -> Judged | None:
 
 def _copies(judged: Judged) -> float:
     return max(each.hedged.hedges for each in judged.projections)
-
-
-def smaller_budgets(pairs: Iterable[tuple[Candidate, DelayRule]]) -> list[tuple[Candidate, DelayRule]]:
-    """The same candidates with half the budget: a smaller one may be stable where the asked one is not."""
-    found = []
-    for candidate, rule in pairs:
-        if candidate.budget is not None:
-            half = Budget(candidate.budget.ratio / 2, candidate.budget.burst, candidate.budget.max_concurrent)
-            found.append((replace(candidate, budget=half), rule))
-    return found

@@ -1,0 +1,158 @@
+"""Puts a choice, its argument and its cures into one entry of the policy document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hedgectl import cost
+from hedgectl.model import OK, Workload
+from hedgectl.policy import Cancel, Deadline, Hedge, Rule, Scope, ScopePolicy
+from hedgectl.recommend import delay, eligibility, gates, search
+from hedgectl.recommend.gates import Judged, reason
+from hedgectl.recommend.goal import parts
+from hedgectl.recommend.options import Options
+from hedgectl.recommend.projecting import Candidate, Projector, as_dict
+
+Note = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Findings:
+    """Everything that is known about a scope when its entry is written."""
+
+    workload: Workload
+    scope: Scope
+    options: Options
+    projector: Projector
+    chosen: Judged | None
+    broken: Sequence[dict[str, Any]]  # beyond what the choice itself breaks
+    cures: Sequence[dict[str, Any]]
+    fields: Sequence[search.Field]
+    given: ScopePolicy | None
+    confidence: str = "low"
+    change: dict[str, Any] | None = None  # of the goal's percentile, with its interval
+    loads: Sequence[dict[str, Any]] = ()
+    holds_up_to: dict[str, Any] | None = None
+    replay_check: dict[str, Any] | None = None
+
+
+def entry(found: Findings) -> ScopePolicy:
+    """The decision for one scope."""
+    chosen, given, options = found.chosen, found.given, found.options
+    if chosen is None:
+        why = reason("no_policy", "the given policy has no hedge for this scope")
+        return ScopePolicy(found.scope, "do_not_hedge", found.confidence, instead=tuple(found.cures), reasons=(why,))
+    broken = [*_already_met(found), *found.broken, *chosen.broken]
+    rules = given.eligible if given is not None else _rules_of(chosen, found.fields)
+    return ScopePolicy(
+        scope=found.scope,
+        decision="do_not_hedge" if broken else "hedge",
+        confidence=found.confidence,
+        hedge=given.hedge if given is not None else hedge_of(found.workload, options, chosen.candidate),
+        eligible=tuple(replace(rule, keeps_ratio=eligibility.keeps(found.workload, rule)) for rule in rules),
+        windows_utc=() if given is None else given.windows_utc,
+        suppress_when=chosen.candidate.suppress,
+        experiment=None if given is None else given.experiment,
+        instead=tuple(found.cures),
+        reasons=tuple(broken) if broken else chosen.held,
+        projection=_projection(found, chosen),
+    )
+
+
+def _already_met(found: Findings) -> list[dict[str, Any]]:
+    """A goal that is met without copies needs none. A given policy is priced all the same."""
+    limit = found.options.goal.below_ms
+    metric, p = parts(found.options.goal)
+    before = found.projector.unhedged().pool(metric).at(p)
+    if limit is None or before is None or before * 1e3 >= limit:
+        return []
+    text = f"the goal is met without copies: {before * 1e3:.6g} ms, asked is below {limit:.6g} ms"
+    return [reason("goal_already_met", text, before * 1e3, limit)]
+
+
+def _rules_of(chosen: Judged, fields: Sequence[search.Field]) -> tuple[Rule, ...]:
+    return next((f.rules for f in fields if f.trigger == chosen.candidate.trigger), ())
+
+
+def hedge_of(workload: Workload, options: Options, candidate: Candidate) -> Hedge:
+    """The hedge part: the chosen delay on its clock, and the same rule on every other clock of the log."""
+    ratio = None if candidate.budget is None else candidate.budget.ratio
+    clocks: dict[str, delay.Clock | None] = {}
+    chosen_s: dict[str, float] = {}
+    for trigger in delay.CLOCKS:
+        found = delay.clock(workload, trigger, candidate.eligible)
+        clocks[trigger] = found
+        if trigger == candidate.trigger:
+            chosen_s[trigger] = candidate.delay_s
+        elif found is not None:
+            chosen_s[trigger] = delay.rule_delay_s(found, delay.rule_for(found, candidate.quantile, options.limits))
+    return Hedge(
+        trigger=candidate.trigger,
+        delay_ms=round(candidate.delay_s * 1e3, 3),
+        delays=delay.delays(clocks, chosen_s, ratio),
+        delay_rule=candidate.rule,
+        max_attempts=candidate.max_attempts,
+        budget=candidate.budget,
+        deadline=candidate.deadline or default_deadline(workload, candidate, options),
+        target=candidate.target,
+        cancel=Cancel("engine_abort", options.cancel),
+        commit=candidate.trigger,
+    )
+
+
+def default_deadline(workload: Workload, candidate: Candidate, options: Options) -> Deadline:
+    """The user's, else half as long again as the slowest answer: it ends what hangs and touches nothing that works."""
+    if options.deadline_s is not None:
+        total = max(options.deadline_s, candidate.delay_s * 1.001)
+    else:
+        slowest = float(np.nanmax(np.where(workload.status == OK, workload.e2e_s, np.nan)))
+        total = float(np.ceil(max(1.5 * slowest, 2.0 * candidate.delay_s)))
+    attempt = max(total - candidate.delay_s, 0.5 * total)
+    return Deadline(round(total * 1e3, 3), round(attempt * 1e3, 3))
+
+
+def _projection(found: Findings, chosen: Judged) -> dict[str, Any]:
+    """The ``projection`` object: both arms in the worst case, the change, the bill, the limits of rate, the loads."""
+    metric, p = parts(found.options.goal)
+    worst = chosen.worst
+    ratio = gates.ratio_of(worst, metric, p)
+    routed = found.projector.better_routed()
+    document: dict[str, Any] = {
+        "unhedged": worst.unhedged.document(),
+        "hedged": worst.hedged.document() | {"hedges_refused": worst.refused},
+        "p99_change": found.change
+        or {
+            "ratio": None if ratio is None else round(ratio, 6),
+            "interval": None,
+            "episodes": None,
+            "kind": "this_log_only",
+        },
+        "worst_of": as_dict(worst.assumption),
+        "cost": chosen.cost,
+        "quota": cost.quota_peak(found.workload, worst.copies.rows, chosen.candidate.delay_s),
+        "loads": list(found.loads),
+        "holds_up_to": found.holds_up_to,
+    }
+    if routed is not None:
+        document["better_routed"] = routed.document()
+    if found.replay_check is not None:
+        document["replay_check"] = found.replay_check
+    return document
+
+
+def notes(workload: Workload, policy: ScopePolicy, fields: Sequence[search.Field]) -> list[Note]:
+    """What a reader must know about this scope's numbers."""
+    found = eligibility.notes(workload, policy.eligible)
+    for one in fields:
+        if policy.hedge is not None and one.trigger == policy.hedge.trigger:
+            slow = delay.slow_mode_note(one.clock)
+            if slow is not None:
+                found.append(slow)
+    if policy.projection is not None and not bool(np.any(workload.replica >= 0)):
+        text = "no replica ids: copies were matched with any request of the same moment"
+        found.append({"code": "no_replica_ids", "level": "warning", "share": None, "text": text})
+    return found

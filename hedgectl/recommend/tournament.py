@@ -1,0 +1,124 @@
+"""Which of many candidates is best: screened, halved on growing parts of the log, and the last few replayed in full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from hedgectl.policy import Budget, Goal, Suppress
+from hedgectl.recommend.arms import Arm
+from hedgectl.recommend.gates import Judged, judge, ratio_of
+from hedgectl.recommend.goal import parts
+from hedgectl.recommend.projecting import Assumption, Candidate, Projection
+from hedgectl.recommend.replaying import ReplayProjector
+
+BLOCKS = 4
+FINALISTS = 12
+SCREENED = 10  # (trigger, delay, budget) that go on to the replay
+REPLAYED_REQUESTS = 24_000_000  # in the last round; bounds the time that a long log takes
+
+Bill = Callable[[Sequence[Projection]], dict[str, object] | None]
+Say = Callable[[str, float], None]
+
+
+def spread(candidates: Sequence[Candidate], queue_age_ms: float | None) -> list[Candidate]:
+    """Each candidate with both targets, with and without a limit on the age of the target's queue."""
+    found = []
+    for candidate in candidates:
+        for choose in ("as_routed", "least_outstanding"):
+            aimed = replace(candidate, target=replace(candidate.target, choose=choose))
+            found.append(aimed)
+            if queue_age_ms is not None:
+                limit = Suppress("target_queue_age_ms", ">", queue_age_ms, source="replay")
+                found.append(replace(aimed, suppress=(*candidate.suppress, limit)))
+    return found
+
+
+def with_smaller_budget(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates, and each with half its budget: what is too much at the top may be right with less."""
+    found = list(candidates)
+    for candidate in candidates:
+        if candidate.budget is not None:
+            half = Budget(candidate.budget.ratio / 2, candidate.budget.burst, candidate.budget.max_concurrent)
+            found.append(replace(candidate, budget=half))
+    return found
+
+
+def pessimistic(assumptions: Sequence[Assumption]) -> Assumption:
+    """The one that is usually worst: the engine runs on and the copy is as long."""
+    return max(assumptions, key=lambda a: (a.cancel == "engine_runs_on", a.copy_length == "same"))
+
+
+def halve(
+    projector: ReplayProjector,
+    candidates: Sequence[Candidate],
+    assumptions: Sequence[Assumption],
+    goal: Goal,
+    keep: int,
+    say: Say,
+) -> list[Candidate]:
+    """Rounds on one more contiguous block each; the worse half goes, until `keep` are left or the blocks are used up."""
+    metric, p = parts(goal)
+    way = pessimistic(assumptions)
+    left = list(candidates)
+    blocks = _order([projector.block(k, BLOCKS) for k in range(BLOCKS)], metric, p)
+    scores: dict[int, list[float]] = {id(c): [] for c in left}
+    for k, block in enumerate(blocks):
+        if len(left) <= keep:
+            break
+        for n, candidate in enumerate(left):
+            say("halving", (k + n / len(left)) / BLOCKS)
+            scores[id(candidate)].append(_score(block.project(candidate, way), metric, p))
+        left.sort(key=lambda c: sum(scores[id(c)]) / len(scores[id(c)]))
+        left = left[: max(keep, len(left) // 2)]
+    return left[:keep]
+
+
+def _order(blocks: list[ReplayProjector], metric: str, p: float) -> list[ReplayProjector]:
+    """The block with the worst tail first: there the candidates differ."""
+
+    def tail(block: ReplayProjector) -> float:
+        value = block.unhedged().pool(metric).at(p)
+        return float("inf") if value is None else value
+
+    return sorted(blocks, key=tail, reverse=True)
+
+
+def _score(projection: Projection, metric: str, p: float) -> float:
+    """The goal's ratio; a rise of p50 or p95 beyond what is allowed counts against it."""
+    ratio = ratio_of(projection, metric, p)
+    rises = [ratio_of(projection, "e2e", q) or 1.0 for q in (0.5, 0.95)]
+    return (float("inf") if ratio is None else ratio) + max(0.0, max(rises) - 1.03)
+
+
+def final(
+    projector: ReplayProjector,
+    candidates: Sequence[Candidate],
+    assumptions: Sequence[Assumption],
+    goal: Goal,
+    bill: Bill,
+    say: Say,
+) -> list[Judged]:
+    """Full replays under every assumption. A candidate that already fails under the worst one is not run further."""
+    first = pessimistic(assumptions)
+    others = [a for a in assumptions if a != first]
+    judged = []
+    for k, candidate in enumerate(candidates):
+        say("replaying finalists", k / max(len(candidates), 1))
+        projections = [projector.project(candidate, first)]
+        found = judge(candidate, projections, goal, bill(projections))
+        if found.passed:
+            projections += [projector.project(candidate, each) for each in others]
+            found = judge(candidate, projections, goal, bill(projections))
+        judged.append(found)
+    return judged
+
+
+def finalists(requests: int, ways: int) -> int:
+    """How many candidates are replayed in full: at most 12, fewer on long logs."""
+    return max(4, min(FINALISTS, REPLAYED_REQUESTS // max(requests * ways, 1)))
+
+
+def none(projector: ReplayProjector) -> Arm:
+    """The arm without copies, against which all others stand."""
+    return projector.unhedged()
