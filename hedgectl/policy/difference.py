@@ -57,7 +57,7 @@ def _scope_rows(scope: Scope, old: ScopePolicy | None, new: ScopePolicy | None) 
         known = new or old
         assert known is not None
         why = "a new scope is decided" if old is None else "the scope is no longer decided"
-        return [_row(name, old and old.decision, new and new.decision, known.is_on, why)]
+        return [_row(f"{name}: decision", old and old.decision, new and new.decision, known.is_on, why)]
     rows: list[dict[str, Any]] = []
     if old.decision != new.decision:
         on_or_off = old.is_on or new.is_on
