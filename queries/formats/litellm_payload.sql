@@ -79,7 +79,7 @@ SELECT line, record,
        reason,
        nullif(concat_ws(',',
            CASE WHEN first_ns < start_ns THEN 'clock_skew'
-                WHEN first_ns = start_ns THEN 'ttft_zero'
+                WHEN first_ns = start_ns AND end_ns > start_ns THEN 'ttft_zero'
                 WHEN v.stream = 'true' AND state = 'ok' AND first_ns >= end_ns THEN 'ttft_equals_e2e'
                 WHEN first_ns IS NOT NULL AND ttft IS NULL AND code IN (460, 499) THEN 'ttft_after_hangup' END,
            CASE WHEN said = 'failure' AND raw_e2e = 0 THEN 'zero_length_failure' END), '') AS note,

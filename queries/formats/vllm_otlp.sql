@@ -8,7 +8,7 @@
 -- resolution: 1us
 -- observer: engine
 -- observes: request_id, attempt_id, turn_id, replica, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, queue_ns, queue_basis, prefill_ns,
---   prefill_basis, decode_ns, decode_basis, resolution_ns, prompt_tokens, completion_tokens, status, weight
+--   prefill_basis, decode_ns, decode_basis, resolution_ns, prompt_tokens, completion_tokens, status, error_kind, weight
 -- hint: cancelled requests, the losers of hedging among them, have no span: read the gateway's log too. Cached tokens and the model are
 --   not in the span. Set OTEL_SERVICE_NAME per engine, else replicas are told by the instance id, which changes at every start
 -- traps: durations are seconds, other versions wrote nanoseconds, so the unit is checked against the span ; a milestone that was never

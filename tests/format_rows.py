@@ -1,0 +1,62 @@
+"""Runs a format's SELECT over records without the ingest stage, for tests of formats: text or a file in, rows out."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from hedgectl import sql
+from hedgectl.formats import catalogue, detect
+from hedgectl.formats.catalogue import Format
+
+Row = dict[str, Any]
+
+
+@cache
+def connection() -> duckdb.DuckDBPyConnection:
+    """One in-memory database with the canonical tables and the macros; the session zone is odd on purpose."""
+    con = duckdb.connect()
+    con.execute("SET TimeZone = 'Asia/Tokyo'")
+    con.execute(sql.text("schema/001_init"))
+    con.execute(sql.text("formats/_macros"))
+    return con
+
+
+def read_text(path: Path) -> str:
+    """The text of a sample, unpacked."""
+    raw = path.read_bytes()
+    return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
+
+
+def rows(fmt: Format | str, text: str | Sequence[str], *, tz: str | None = None) -> list[Row]:
+    """Rows that ``fmt`` makes of a log's text (or of its records), in order; NULL columns are left out."""
+    fmt = catalogue.get(fmt) if isinstance(fmt, str) else fmt
+    con = connection()
+    con.execute("SET VARIABLE hedgectl_tz = $1", [tz])
+    lines = text.splitlines() if isinstance(text, str) else list(text)
+    sample = detect.sample_of(lines)
+    texts = list(sample.lines if fmt.input == "text" else sample.texts)
+    numbers = np.arange(1, len(texts) + 1, dtype=np.int64)
+    con.register("block", {"line": numbers, "record": np.zeros(len(texts), np.int32), "t": np.array([*texts, None], dtype=object)[:-1]})
+    shape = "t AS text" if fmt.input == "text" else "CAST(t AS JSON) AS j"
+    con.execute(f"CREATE OR REPLACE TEMP VIEW raw AS SELECT line, record, {shape} FROM block")
+    out = con.execute(f"SELECT * FROM ({fmt.select_sql}) ORDER BY ALL")
+    names = [d[0] for d in out.description]
+    return [{k: v for k, v in zip(names, r, strict=True) if v is not None} for r in out.fetchall()]
+
+
+def attempts(fmt: Format | str, text: str | Sequence[str], **options: Any) -> list[Row]:
+    """The rows that are attempts."""
+    return [r for r in rows(fmt, text, **options) if r.get("kind", "attempt") == "attempt"]
+
+
+def samples(name: str) -> list[Path]:
+    """The sample files of a format."""
+    folder = sql.samples_dir() / name
+    return sorted(p for p in folder.iterdir() if p.is_file()) if folder.is_dir() else []

@@ -1,0 +1,171 @@
+"""Every format on disk, whatever it is: a sample, honest claims, golden rows, and rows that fit the canonical tables.
+
+Nothing in here names a format: a new file in queries/formats is tested by being there.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import jsonschema
+import pytest
+from format_rows import Row, connection, read_text, rows, samples
+from make_format_goldens import FOLDER, MAX_BYTES, storable
+
+from hedgectl import schemas
+from hedgectl.errors import UsageError
+from hedgectl.formats import catalogue, columns, detect
+from hedgectl.formats.document import formats_document
+
+FORMATS = sorted(catalogue.load_all())
+FILES = [(name, path) for name in FORMATS for path in samples(name)]
+IDS = [f"{name}/{path.name}" for name, path in FILES]
+EXTRA = {"line", "record", "kind", "reason", "note"}
+
+
+@cache
+def rows_of(name: str, path: Path) -> list[Row]:
+    return rows(name, read_text(path))
+
+
+def all_rows(name: str) -> list[Row]:
+    return [r for path in samples(name) for r in rows_of(name, path)]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_has_a_sample_and_golden_rows(name: str) -> None:
+    assert samples(name), f"sample_logs/{name}/ is empty"
+    assert (FOLDER / f"{name}.json").is_file(), f"python tests/make_format_goldens.py {name}"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_claims_nothing_that_its_sample_does_not_show(name: str) -> None:
+    seen = {column for r in all_rows(name) if r.get("kind", "attempt") == "attempt" for column in r}
+    assert set(catalogue.get(name).observes) <= seen
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_shows_nothing_that_it_does_not_claim(name: str) -> None:
+    seen = {column for r in all_rows(name) if r.get("kind", "attempt") == "attempt" for column in r}
+    plain = {column for column in seen if not column.endswith("_basis")}
+    assert plain - EXTRA - {"weight", "resolution_ns", "observer"} <= set(catalogue.get(name).observes)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_returns_columns_of_the_table_attempt_in_its_types(name: str) -> None:
+    fmt = catalogue.get(name)
+    con = connection()
+    shape = "NULL::VARCHAR AS text" if fmt.input == "text" else "NULL::JSON AS j"
+    con.execute(f"CREATE OR REPLACE TEMP VIEW raw AS SELECT NULL::BIGINT AS line, NULL::INTEGER AS record, {shape} WHERE false")
+    have = {n: t for n, t, *_ in con.execute(f"DESCRIBE ({fmt.select_sql})").fetchall()}
+    wanted = {n: t for n, t, *_ in con.execute("DESCRIBE attempt").fetchall()}
+    assert {"line", "record"} <= have.keys() <= EXTRA | set(columns.CANONICAL)
+    # a NULL literal may come as any type; everything else must need no conversion
+    assert {n: t for n, t in have.items() if n in wanted and t not in (wanted[n], "INTEGER", '"NULL"')} == {}
+
+
+@pytest.mark.parametrize(("name", "path"), FILES, ids=IDS)
+def test_golden_rows(name: str, path: Path) -> None:
+    if path.stat().st_size > MAX_BYTES:
+        return
+    stored = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    assert [storable(r) for r in rows_of(name, path)] == stored[path.name]
+
+
+@pytest.mark.parametrize(("name", "path"), FILES, ids=IDS)
+def test_rows_make_sense(name: str, path: Path) -> None:
+    text = read_text(path)
+    found = rows_of(name, path)
+    sample = detect.sample_of(text.splitlines())
+    whole = len(sample.lines) if catalogue.get(name).input == "text" else len(sample.records)
+    assert {r["line"] for r in found} == set(range(1, whole + 1)), "a record vanished"
+    for r in found:
+        if r.get("kind", "attempt") != "attempt":
+            assert r.get("reason") or r["kind"] == "tool"
+            continue
+        assert r["status"] in ("ok", "error", "censored")
+        assert r["observer"] in catalogue.OBSERVERS
+        assert r["status"] != "ok" or "error_kind" not in r
+        e2e = r.get("e2e_ns")
+        assert e2e is None or 0 <= e2e <= 86_400_000_000_000
+        assert ("ttft_ns" in r) == ("ttft_basis" in r)
+        assert r.get("ttft_ns", 1) > 0
+        assert r.get("ttft_ns", 0) <= (e2e if e2e is not None else r.get("ttft_ns", 0))
+        for part in ("queue", "prefill", "decode", "tool_wait"):
+            assert (f"{part}_ns" in r) == (f"{part}_basis" in r)
+            assert r.get(f"{part}_ns", 0) >= 0
+        assert r.get("cause") in (None, "primary", "hedge", "retry")
+
+
+@pytest.mark.parametrize(("name", "path"), FILES, ids=IDS)
+def test_is_recognised_as_itself(name: str, path: Path) -> None:
+    found = detect.detect(read_text(path).splitlines()[:400], where=path.name)
+    assert found.format.name == name
+    assert found.why
+
+
+def test_document_is_valid_and_complete() -> None:
+    document = formats_document()
+    jsonschema.validate(document, schemas.load("formats"))
+    assert [f["format"] for f in document["formats"]] == FORMATS
+    assert all(f["traps"] and f["hint"] and f["samples"] for f in document["formats"])
+    assert formats_document(FORMATS[0])["formats"] == [document["formats"][0]]
+
+
+def test_unknown_format_names_the_nearest() -> None:
+    with pytest.raises(UsageError) as caught:
+        catalogue.get("litelm_payload")
+    assert "litellm_payload" in str(caught.value.hint)
+
+
+# --- faulty catalogue files say where --------------------------------------------------------------------------------
+HEADER = (
+    "-- format: x\n-- title: t\n-- spec: s\n-- source: s\n-- input: json\n-- detect: a\n-- clock: c\n-- resolution: 1ms\n"
+    "-- observer: client\n-- observes: e2e_ns,\n--   status\n"
+)
+
+
+def load(tmp_path: Path, text: str, suffix: str = ".sql") -> catalogue.Format:
+    path = tmp_path / f"x{suffix}"
+    path.write_text(text, encoding="utf-8")
+    return catalogue._load_sql(path) if suffix == ".sql" else catalogue._load_toml(path, own=False)
+
+
+def test_header_of_an_sql_format(tmp_path: Path) -> None:
+    fmt = load(tmp_path, HEADER + "-- traps: one ; two\nSELECT 1")
+    assert (fmt.name, fmt.observes, fmt.resolution_ns) == ("x", ("e2e_ns", "status"), 1_000_000)
+    assert fmt.traps == ("one", "two")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "says"),
+    [
+        ("-- title:", "-- titel:", ":2", "title"),
+        ("-- clock: c\n", "", "x.sql", "clock"),
+        ("-- clock: c", "-- title: c", ":7", "twice"),
+        ("e2e_ns", "e2e_ms", "x.sql", "e2e_ns"),
+        ("1ms", "1 week", "x.sql", "1 week"),
+        ("client", "clients", "x.sql", "client"),
+        ("input: json", "input: jsonl", "x.sql", "json"),
+        ("format: x", "format: y", "x.sql", "x.sql"),
+    ],
+)
+def test_faulty_header_names_file_and_line(tmp_path: Path, old: str, new: str, where: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path, HEADER.replace(old, new, 1) + "SELECT 1")
+    assert where in str(caught.value.where)
+    assert says in f"{caught.value.what} {caught.value.hint}"
+
+
+def test_catalogue_loads_without_heavy_libraries() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from hedgectl.formats import document; document.formats_document(); "
+        "print([m for m in ('duckdb', 'numpy', 'numba', 'httpx') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
