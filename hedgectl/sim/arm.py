@@ -115,12 +115,7 @@ class Arm:
     @property
     def stable(self) -> bool:
         """False if times grow to the end of the run: a backlog that does not drain."""
-        if len(self.e2e_s) < 20 * DECILES:
-            return True
-        means = np.array([part.mean() for part in np.array_split(self.e2e_s, DECILES)])
-        last, first = means[-2:].min(), np.median(means[: DECILES // 2])
-        rising = np.corrcoef(np.argsort(np.argsort(means)), np.arange(DECILES))[0, 1]
-        return not (last > GROWTH * first and rising > 0.8)
+        return drains(self.e2e_s)
 
     def document(self, *, refused: bool = False) -> dict[str, Any]:
         """An arm of `simulation.v1`; the refusals only for a hedged one."""
@@ -143,6 +138,16 @@ class Arm:
         if refused:
             found["hedges_refused"] = dict(self.refused)
         return found
+
+
+def drains(seconds: Floats) -> bool:
+    """Are times, in order of arrival, free of a rise that goes on to the end? True for fewer than 200."""
+    if len(seconds) < 20 * DECILES:
+        return True
+    means = np.array([part.mean() for part in np.array_split(seconds, DECILES)])
+    last, first = means[-2:].min(), np.median(means[: DECILES // 2])
+    rising = np.corrcoef(np.argsort(np.argsort(means)), np.arange(DECILES))[0, 1]
+    return not (last > GROWTH * first and rising > 0.8)
 
 
 def _split(values: Any, lost: NDArray[np.bool_]) -> dict[str, float]:

@@ -38,6 +38,7 @@ from hedgectl.sim.layout import (
 HALF_WINDOW_S = 15.0  # live signals look back 15 to 30 s
 SLOW_SHARE = 0.25  # a replica is slow if more than this share of its recent answers is beyond the healthy limit
 FOREVER = 1e300
+WHOLE = 1e-9  # ten shares of 0.1 are one token, though not in binary
 
 
 # --- live signals -----------------------------------------------------------------------------------------------------
@@ -331,7 +332,7 @@ def _may_hedge(s: State, i: int, target: int, t: float) -> bool:
     if _suppressed(s, s.attempt[i * g.attempts].replica, target, t):
         g.refused_suppressed += 1
         return False
-    if g.tokens < 1.0 or g.in_flight >= g.max_in_flight:
+    if g.tokens < 1.0 - WHOLE or g.in_flight >= g.max_in_flight:
         g.refused_budget += 1
         return False
     return True

@@ -444,7 +444,7 @@ class Reference:
             self.refused["deadline"] += 1
         elif self._suppressed(call, target):
             self.refused["suppressed"] += 1
-        elif self.tokens < 1.0 or in_flight >= self.rule.max_in_flight:
+        elif self.tokens < 1.0 - EPSILON or in_flight >= self.rule.max_in_flight:
             self.refused["budget"] += 1
         else:
             self.tokens -= 1.0
