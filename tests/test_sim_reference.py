@@ -65,9 +65,7 @@ def random_case(seed: int) -> tuple[Jobs, Law, Rule]:
         cancel=int(rng.integers(0, 3)),
         cancel_lag=maybe(0.3, 0.07, 0.0),
         healthy_limit=0.3,
-        suppress={
-            name: float(rng.choice([0.0, 0.1, 0.5, 2.0])) for name in SIGNALS if rng.random() < 0.12
-        },
+        suppress={name: float(rng.choice([0.0, 0.1, 0.5, 2.0])) for name in SIGNALS if rng.random() < 0.12},
     )
     jobs = Jobs.of(
         np.sort(rng.uniform(0, n * 0.03, n)),

@@ -242,7 +242,9 @@ def _case(play: Callable[[Params, Draw], Outcome], read: Callable[[Outcome], Any
 EXACT: dict[str, Measure] = {
     "mm1_mean_response": _case(servers, _mean_time),
     "mm1_p99_response": _case(servers, _p99_time),
-    "gg1_fcfs_lindley_vector": lambda p, d: (lindley(p, d).attempt["admitted"][:, 0] - np.asarray(p["arrival"])).tolist(),
+    "gg1_fcfs_lindley_vector": lambda p, d: (
+        lindley(p, d).attempt["admitted"][:, 0] - np.asarray(p["arrival"])
+    ).tolist(),
     "mmc_erlangC_pwait": _case(servers, lambda o: float(np.mean(_waits(o) > 1e-9))),
     "mmc_mean_wait": _case(servers, _mean_wait),
     "mmc_p99_wait": _case(servers, _p99_wait),

@@ -197,7 +197,15 @@ def _timers(jobs: Jobs, rule: Rule) -> int:
 def _run_record(jobs: Jobs, law: Law, rule: Rule) -> Any:
     n, k = jobs.work.shape
     g = np.zeros(1, dtype=layout.RUN)
-    for name in ("decode_base", "decode_per_sequence", "prefill_per_token", "chunk", "cap", "kv_capacity", "queue_limit"):
+    for name in (
+        "decode_base",
+        "decode_per_sequence",
+        "prefill_per_token",
+        "chunk",
+        "cap",
+        "kv_capacity",
+        "queue_limit",
+    ):
         g[name] = _finite(getattr(law, name))
     if law.prefill_per_token <= 0:
         g["chunk"] = 0  # nothing to share a step with

@@ -123,7 +123,9 @@ class Setting:
         return OFF if value is None else float(value)
 
 
-def setting(w: Workload, service: ServiceModel, fleet: Fleet, *, seed: int = 0, routing_seen: str = "unknown") -> Setting:
+def setting(
+    w: Workload, service: ServiceModel, fleet: Fleet, *, seed: int = 0, routing_seen: str = "unknown"
+) -> Setting:
     """Prepare a workload for replays: leave cached answers out, draw unknown lengths, say how primaries fail."""
     kept = w.cache_hit != 1
     left_out = int(np.sum(~kept))

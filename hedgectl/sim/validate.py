@@ -100,7 +100,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"hedgectl.sim.validate: error: {given.file} cannot be read as JSON: {error}", file=sys.stderr)
         return 2
     if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases) or given.requests < 1:
-        print("hedgectl.sim.validate: error: the file must hold a list of cases, --requests at least 1", file=sys.stderr)
+        print(
+            "hedgectl.sim.validate: error: the file must hold a list of cases, --requests at least 1", file=sys.stderr
+        )
         return 2
     prepare(lambda text: print(text, file=sys.stderr))
     verdicts = []
