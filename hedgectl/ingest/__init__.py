@@ -14,8 +14,10 @@ from hedgectl.formats.catalogue import Format, get, load_user_map
 from hedgectl.ingest import document
 from hedgectl.ingest.ledger import HEAD_BYTES, Entry, Ledger, copy_of, fingerprint
 from hedgectl.ingest.merge import merge
-from hedgectl.ingest.reading import Opened, open_file, recognise, steps, unknown_fields
+from hedgectl.ingest.reading import Opened, open_file
+from hedgectl.ingest.recognise import recognise, unknown_fields
 from hedgectl.ingest.stage import Counts, Piece, Stage
+from hedgectl.ingest.steps import steps
 from hedgectl.lines import expand
 from hedgectl.store import Store, explained
 
@@ -112,7 +114,7 @@ class _Run:
             report.already, report.format = True, opened.known.format
             return
         try:
-            recognise(opened, chosen=self._chosen)
+            recognise(opened, chosen=self._chosen, con=self._store.con)
         except HedgectlError as error:
             report.failure = error
             return
@@ -122,20 +124,16 @@ class _Run:
         report.unknown_fields, report.near_fields = unknown_fields(opened)
         slot = self._slot(opened, fmt, report)
         tail = opened.tail
-        for step in steps(opened):
-            self._stage.add(
-                fmt,
-                Piece(len(self._slots) - 1, step.block, step.texts, step.lines, step.records, step.open, step.bad_utf8),
-            )
+        for step in steps(opened, self._store.con):
+            self._stage.add(fmt, Piece(len(self._slots) - 1, step))
             if step.open:
-                slot.entry.open_bytes = len(step.raw)
-            else:
+                slot.entry.open_bytes += len(step.raw)
+            elif step.raw:
                 tail = (tail + step.raw)[-HEAD_BYTES:]
-                slot.entry.bytes_read, slot.entry.last_line = step.end, step.last_line
+                slot.entry.bytes_read, slot.entry.last_line, slot.entry.open_bytes = step.end, step.last_line, step.rest
                 slot.entry.tail_fingerprint = fingerprint(tail)
-            size = len(step.raw)
-            self._bytes += size
-            report.bytes += size
+            self._bytes += step.size
+            report.bytes += step.size
             if self._progress is not None:
                 self._progress(opened.path, report.bytes, opened.size)
             if self._bytes >= BATCH_BYTES:

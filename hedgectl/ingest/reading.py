@@ -1,4 +1,4 @@
-"""One file -> what it is (known, grown, new; which format; lines, document or table) and the pieces it consists of."""
+"""One file opened: its bytes, and whether the ledger knows it, grown or not, under whatever name."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from hedgectl.formats.catalogue import Format
-from hedgectl.formats.detect import Sample, detect, field_report, refuse_aggregates, sample_of
+from hedgectl.formats.detect import Sample
 from hedgectl.ingest.ledger import HEAD_BYTES, Entry, Ledger, fingerprint
-from hedgectl.lines import STDIN, Block, Damage, blocks, byte_chunks, decode, kind_of
-
-SAMPLE_BYTES = 256 << 10
-SAMPLE_LINES = 400
+from hedgectl.lines import STDIN, Damage, byte_chunks
 
 
 class _Tape:
@@ -25,6 +22,8 @@ class _Tape:
         self._chunks = chunks
         self._ahead: list[bytes] = []
         self.position = 0
+        self.last = b""  # the last bytes passed, 64 kB at least if there are as many
+        self._before = b""
         self.ended = False
 
     def head(self, size: int) -> bytes:
@@ -48,22 +47,22 @@ class _Tape:
         else:
             chunk = next(self._chunks)
         self.position += len(chunk)
+        self.last = (self.last + chunk)[-2 * HEAD_BYTES :] if len(chunk) < 2 * HEAD_BYTES else chunk[-2 * HEAD_BYTES :]
         return chunk
 
     def skip(self, size: int) -> bytes | None:
         """Passes over ``size`` bytes; their last 64 kB, or None if the stream is shorter."""
-        last = b""
         while self.position < size:
             chunk = next(self, None)
             if chunk is None:
                 return None
             over = self.position - size
             if over > 0:
+                before = (self._before + chunk[: len(chunk) - over])[-2 * HEAD_BYTES :]
                 self._ahead.insert(0, chunk[len(chunk) - over :])
-                self.position = size
-                chunk = chunk[: len(chunk) - over]
-            last = (last + chunk)[-HEAD_BYTES:]
-        return last
+                self.position, self.last = size, before
+            self._before = self.last
+        return self.last[-HEAD_BYTES:]
 
 
 @dataclass(slots=True)
@@ -83,7 +82,17 @@ class Opened:
     format: Format | None = None
     why: str = ""
     sample: Sample | None = None
+    mode: str = "lines"  # lines | document | csv | parquet
+    envelope: str | None = None  # a name of lines.ENVELOPES
+    unwrap: bool = False  # a document whose objects carry their records in "data"
     size: int | None = None  # bytes on disk
+
+    def restart(self) -> None:
+        """Back to the first byte."""
+        self.source.seek(0)
+        again = _start(self.path, self.source)
+        self.tape, self.damage = again.tape, again.damage
+        self.offset, self.first_line, self.tail = 0, 1, b""
 
     def close(self) -> None:
         """Closes the file."""
@@ -144,58 +153,3 @@ def _is_continued(opened: Opened, entry: Entry) -> bool:
 
 def _nothing_new(opened: Opened, entry: Entry) -> bool:
     return opened.same or len(opened.tape.head(entry.open_bytes + 1)) <= entry.open_bytes
-
-
-def recognise(opened: Opened, *, chosen: Format | None) -> None:
-    """Fills ``format``, ``why`` and ``sample``. Raises InputError or UsageError as ``detect`` does."""
-    head = opened.tape.head(SAMPLE_BYTES)
-    text, _ = decode(head, json=False, first_in_file=opened.offset == 0)
-    lines = text.split("\n")[:SAMPLE_LINES]
-    if len(head) == SAMPLE_BYTES and len(lines) > 1:
-        lines.pop()  # cut by the sample, not by the writer
-    opened.sample = sample_of(lines)
-    if chosen is not None:
-        refuse_aggregates(opened.sample, where=opened.path)
-        opened.format, opened.why = chosen, "named"
-        return
-    found = detect(opened.sample, where=opened.path)
-    opened.format, opened.why = found.format, found.why
-
-
-def unknown_fields(opened: Opened) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Top-level fields of the sample that the format does not read, and near matches."""
-    if opened.format is None or opened.sample is None:
-        return (), {}
-    report = field_report(opened.format, opened.sample.records)
-    return report.unknown, report.near
-
-
-@dataclass(slots=True)
-class Step:
-    """Records that follow one another in a file, and how far the file is read with them.
-
-    ``end`` counts decompressed bytes, ``raw`` are the bytes passed (their last 64 kB are enough), ``last_line`` the physical lines up
-    to there. ``open`` marks a last line without a newline: it is read again when the file grows, so it moves nothing.
-    """
-
-    end: int
-    last_line: int
-    raw: bytes = b""
-    open: bool = False
-    block: Block | None = None
-    texts: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    records: list[int] = field(default_factory=list)
-    bad_utf8: int = 0
-
-
-def steps(opened: Opened) -> Iterator[Step]:
-    """What a recognised file holds from where it was left."""
-    for block in blocks(opened.tape, offset=opened.offset, first=opened.first_line):
-        raw = block.data if block.too_long is None else block.last
-        yield Step(
-            block.end, block.first + block.count - 1, raw if block.open else raw + b"\n", open=block.open, block=block
-        )
-
-
-__all__ = ["Opened", "Step", "kind_of", "open_file", "recognise", "steps", "unknown_fields"]

@@ -18,7 +18,8 @@ import numpy as np
 from hedgectl import sql
 from hedgectl.errors import UsageError
 from hedgectl.formats.catalogue import Format
-from hedgectl.lines import Block, decode, has_nan, look_again
+from hedgectl.ingest.steps import Step
+from hedgectl.lines import decode, look_again
 from hedgectl.store import Store, explained, sql_error
 
 if TYPE_CHECKING:
@@ -27,31 +28,26 @@ if TYPE_CHECKING:
 SLOT_BITS = 40
 """A file of a batch may have 2^40 lines."""
 
-CHUNK_BYTES = 16 << 20
-"""Text handed to DuckDB at once; small files are put together up to it."""
+CHUNK_BYTES = 32 << 20
+"""Text handed to DuckDB at once; small files are put together up to it. Planning a format's query costs as much as 5 MB of log."""
 
 _LINE_MASK = (1 << SLOT_BITS) - 1
 _ATTEMPT, _TOOL, _REJECT, _OTHER = 0, 1, 2, 3
-_MAY_BE_NAN = ("NaN", "nan", "nfinity", ":inf", ": inf", "-inf")
 _START = 200
 
 
 @dataclass(slots=True)
 class Piece:
-    """Some lines of one file: a block of bytes, or records with their positions."""
+    """A step of the file in ``slot``."""
 
     slot: int
-    block: Block | None = None
-    texts: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)  # 1-based line of each text
-    records: list[int] = field(default_factory=list)  # 0-based record within the line
-    open: bool = False  # the last line of the file, without a newline
-    bad_utf8: int = 0
+    step: Step
 
     @property
     def size(self) -> int:
         """Characters or bytes, roughly."""
-        return len(self.block.data) if self.block is not None else sum(map(len, self.texts)) + len(self.texts)
+        step = self.step
+        return len(step.block.data) if step.block is not None else sum(map(len, step.texts)) + len(step.texts)
 
 
 @dataclass(slots=True)
@@ -128,7 +124,7 @@ class Stage:
         waiting.append(piece)
         total = self._pending_bytes.get(fmt.name, 0) + piece.size
         self._pending_bytes[fmt.name] = total
-        if total >= CHUNK_BYTES // 2:
+        if total >= CHUNK_BYTES * 3 // 4:
             self._submit(fmt)
 
     def _submit(self, fmt: Format) -> None:
@@ -207,18 +203,21 @@ class _Worker:
             tables[fmt.name] = table
         return tables[fmt.name]
 
-    def _register(self, lines: Any, records: Any, texts: list[str | None]) -> None:
-        self._con.register("block", {"line": lines, "record": records, "t": np.array([*texts, None], dtype=object)[:-1]})
+    def _register(self, lines: Any, records: Any, texts: Sequence[str | None], sure: bool = False) -> None:
+        """Binds ``block``. DuckDB tells the type of an object column by looking for a string in it, so one is always there."""
+        column = np.empty(len(texts) + 1, dtype=object)
+        column[0], column[1:] = "", texts
+        checked = np.full(len(column), sure)
+        self._con.register(
+            "block", {"line": np.insert(lines, 0, 0), "record": np.insert(records, 0, 0), "t": column, "sure": checked}
+        )
 
     def shape(self, fmt: Format, table: str, pieces: Sequence[Piece]) -> dict[int, Counts]:
         """Runs the format over the pieces; every record is accounted for."""
         counts = {piece.slot: Counts() for piece in pieces}
         lines, records, texts, opened = self._gather(fmt, pieces, counts)
         json = fmt.input != "text"
-        held: list[str | None] = list(texts)
-        if json:
-            _hide_nan(held)
-        rows = self._insert(fmt, table, lines, records, held)
+        rows = self._insert(fmt, table, lines, records, list(texts))
         left = self._account(rows, lines, records, texts, opened, counts)
         again_lines: list[int] = []
         again_records: list[int] = []
@@ -242,7 +241,7 @@ class _Worker:
                     count.not_request(str(record.reason), is_open=is_open)
         if again_texts:
             a, b = np.array(again_lines, np.int64), np.array(again_records, np.int32)
-            rows = self._insert(fmt, table, a, b, list(again_texts))
+            rows = self._insert(fmt, table, a, b, list(again_texts), sure=True)
             for i in self._account(rows, a, b, again_texts, opened, counts):
                 line = again_lines[i]
                 counts[line >> SLOT_BITS].reject(line & _LINE_MASK, "bad_json", again_texts[i], is_open=line in opened)
@@ -258,40 +257,48 @@ class _Worker:
         texts: list[str] = []
         opened: set[int] = set()
         for piece in pieces:
-            base = piece.slot << SLOT_BITS
-            if piece.block is not None:
-                block = piece.block
-                if block.too_long is not None:
-                    start = block.too_long.decode("utf-8", "backslashreplace")
-                    counts[piece.slot].reject(block.first, "line_too_long", start, is_open=block.open)
-                    continue
+            base, count, step = piece.slot << SLOT_BITS, counts[piece.slot], piece.step
+            count.bad_utf8 += step.bad_utf8
+            for line, reason, text in step.rejects:
+                count.reject(line, reason, text, is_open=step.open)
+            for _, reason in step.others:
+                count.not_request(reason, is_open=step.open)
+            block = step.block
+            if block is not None and block.too_long is not None:
+                start = block.too_long.decode("utf-8", "backslashreplace")
+                count.reject(block.first, "line_too_long", start, is_open=block.open)
+            elif block is not None:
                 text, bad = decode(block.data, json=fmt.input != "text", first_in_file=block.offset == 0)
                 split = text.split("\n")
                 all_lines.append(np.arange(base + block.first, base + block.first + len(split), dtype=np.int64))
                 all_records.append(np.zeros(len(split), np.int32))
                 texts += split
-                counts[piece.slot].bad_utf8 += bad
+                count.bad_utf8 += bad
                 if block.open:
                     opened.add(base + block.first)
-                    counts[piece.slot].open_line = block.first
-            else:
-                all_lines.append(np.array(piece.lines, np.int64) + base)
-                all_records.append(np.array(piece.records, np.int32))
-                texts += piece.texts
-                counts[piece.slot].bad_utf8 += piece.bad_utf8
-                if piece.open and piece.lines:
-                    opened.add(base + piece.lines[-1])
-                    counts[piece.slot].open_line = piece.lines[-1]
+                    count.open_line = block.first
+            elif step.texts:
+                all_lines.append(np.array(step.lines, np.int64) + base)
+                all_records.append(np.array(step.records, np.int32))
+                texts += step.texts
+                if step.open:
+                    opened.update(base + line for line in step.lines)
+                    count.open_line = step.lines[-1]
         if not all_lines:
             return np.zeros(0, np.int64), np.zeros(0, np.int32), [], opened
         return np.concatenate(all_lines), np.concatenate(all_records), texts, opened
 
-    def _insert(self, fmt: Format, table: str, lines: Any, records: Any, texts: list[str | None]) -> dict[str, Any]:
-        """Rows of the format as numpy columns line, record, kind, reason; invalid JSON is left out."""
+    def _insert(
+        self, fmt: Format, table: str, lines: Any, records: Any, texts: list[str | None], sure: bool = False
+    ) -> dict[str, Any]:
+        """Rows of the format as numpy columns line, record, kind, reason; invalid JSON is left out.
+
+        ``sure`` says that no text holds a bare NaN, which DuckDB takes for valid JSON.
+        """
         statement = f"INSERT INTO stage.{table} SELECT * FROM format_rows RETURNING {self._returning}"
-        self._register(lines, records, texts)
+        self._register(lines, records, texts, sure)
         if self._dirty.get(fmt.name):
-            self._hide_invalid(lines, records, texts)
+            self._hide_invalid(lines, records, texts, sure)
         try:
             return self._con.execute(statement).fetchnumpy()
         except sql_error() as error:
@@ -299,23 +306,25 @@ class _Worker:
         if fmt.input != "text" and not self._dirty.get(fmt.name):
             # one invalid line fails the cast of the whole block: find it, and expect more in this log
             self._dirty[fmt.name] = True
-            self._hide_invalid(lines, records, texts)
+            self._hide_invalid(lines, records, texts, sure)
             try:
                 return self._con.execute(statement).fetchnumpy()
             except sql_error() as error:
                 _give_up_if_not_data(error, fmt)
-        return self._by_halves(fmt, table, lines, records, texts)
+        return self._by_halves(fmt, table, lines, records, texts, sure)
 
-    def _hide_invalid(self, lines: Any, records: Any, texts: list[str | None]) -> None:
+    def _hide_invalid(self, lines: Any, records: Any, texts: list[str | None], sure: bool) -> None:
         """Takes what DuckDB does not call valid JSON out of the registered block."""
         valid = self._con.execute(sql.text("ingest/valid")).fetchnumpy()
         key = _keys(lines, records, lines, records)
         good = _keys(lines, records, valid["line"], valid["record"])
         for i in np.flatnonzero(~np.isin(key, good)):
             texts[int(i)] = None
-        self._register(lines, records, texts)
+        self._register(lines, records, texts, sure)
 
-    def _by_halves(self, fmt: Format, table: str, lines: Any, records: Any, texts: list[str | None]) -> dict[str, Any]:
+    def _by_halves(
+        self, fmt: Format, table: str, lines: Any, records: Any, texts: list[str | None], sure: bool
+    ) -> dict[str, Any]:
         """A record that the format's SQL cannot stand must not take its neighbours along."""
         if len(texts) == 1:
             return {
@@ -326,7 +335,7 @@ class _Worker:
             }
         half = len(texts) // 2
         parts = [
-            self._insert(fmt, table, lines[a:b], records[a:b], texts[a:b]) for a, b in ((0, half), (half, len(texts)))
+            self._insert(fmt, table, lines[a:b], records[a:b], texts[a:b], sure) for a, b in ((0, half), (half, len(texts)))
         ]
         names = ("line", "record", "kind", "reason")
         return {name: np.concatenate([_column(part, name) for part in parts]) for name in names}
@@ -382,13 +391,6 @@ def _keys(lines: Any, records: Any, of_lines: Any, of_records: Any) -> Any:
         return np.asarray(of_lines, np.int64)
     known = np.unique(lines)
     return np.searchsorted(known, np.asarray(of_lines, np.int64)) * (int(records.max()) + 1) + np.asarray(of_records, np.int64)
-
-
-def _hide_nan(texts: list[str | None]) -> None:
-    """NaN and Infinity are no JSON, though DuckDB takes them: such lines go the slow way and are rejected by name."""
-    for i, text in enumerate(texts):
-        if text is not None and any(sign in text for sign in _MAY_BE_NAN) and has_nan(text):
-            texts[i] = None
 
 
 _NOT_DATA = re.compile(r"^(Binder|Catalog|Parser|Syntax|Not implemented|Permission|IO|Out of Memory|Internal|Fatal|INTERRUPT)", re.IGNORECASE)

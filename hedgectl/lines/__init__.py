@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from hedgectl.lines.archive import Damage, byte_chunks, kind_of
 from hedgectl.lines.blocks import BLOCK_SIZE, MAX_LINE, Block, blocks, decode
+from hedgectl.lines.documents import Found, records
+from hedgectl.lines.envelopes import ENVELOPES, Inner
+from hedgectl.lines.envelopes import find as find_envelope
 from hedgectl.lines.files import STDIN, expand
-from hedgectl.lines.records import Record, has_nan, look_again
+from hedgectl.lines.records import Record, look_again
+from hedgectl.lines.tables import Rows, Table
 
 __all__ = [
     "BLOCK_SIZE",
+    "ENVELOPES",
     "MAX_LINE",
     "STDIN",
     "Block",
     "Damage",
+    "Found",
+    "Inner",
     "Record",
+    "Rows",
+    "Table",
     "blocks",
     "byte_chunks",
     "decode",
     "expand",
-    "has_nan",
+    "find_envelope",
     "kind_of",
     "look_again",
+    "records",
 ]

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from hedgectl.lines.envelopes import take_off
+
 
 class _NotFiniteError(ValueError):
     """A bare NaN or Infinity: Python and DuckDB take it, JSON does not have it."""
@@ -50,7 +52,10 @@ def look_again(line: str, *, complete: bool = True) -> list[Record]:
     if not text:
         return []
     if text[0] not in "{[":
-        return [Record(text, "not_request", "text_line")]
+        inner = take_off(text)
+        if inner is None:
+            return [Record(text, "not_request", "text_line")]
+        text = inner
     found: list[Record] = []
     at = 0
     while True:
@@ -61,7 +66,7 @@ def look_again(line: str, *, complete: bool = True) -> list[Record]:
             at += 1
             continue
         try:
-            end = _end_of(text, at)
+            end = end_of(text, at)
         except json.JSONDecodeError as error:
             onward = _next_record(text, at)
             cut = onward is not None or not complete or _runs_out(error, text)
@@ -70,7 +75,7 @@ def look_again(line: str, *, complete: bool = True) -> list[Record]:
                 return found
             at = onward
         except _NotFiniteError:
-            _, end = _ANY_NUMBER.raw_decode(text, at)
+            end = end_of(text, at, any_number=True)
             found.append(Record(text[at:end], "rejected", "nan_in_json"))
             at = end
         except RecursionError:
@@ -86,8 +91,18 @@ def _skip(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _end_of(text: str, at: int) -> int:
-    """Where the JSON value that starts at ``at`` ends; raw control characters in strings are let pass."""
+def not_finite(error: ValueError) -> bool:
+    """Whether ``end_of`` failed only because of a bare NaN or Infinity."""
+    return isinstance(error, _NotFiniteError)
+
+
+def end_of(text: str, at: int, *, any_number: bool = False) -> int:
+    """Where the JSON value that starts at ``at`` ends; raw control characters in strings are let pass.
+
+    Raises ValueError for what is not JSON; ``any_number`` lets NaN and Infinity pass.
+    """
+    if any_number:
+        return _ANY_NUMBER.raw_decode(text, at)[1]
     try:
         return _DECODER.raw_decode(text, at)[1]
     except json.JSONDecodeError as error:
@@ -112,7 +127,7 @@ def _next_record(text: str, at: int) -> int | None:
         if text[start - 1] in ':,[ \t"\\':
             continue
         try:
-            _end_of(text, start)
+            end_of(text, start)
         except (ValueError, RecursionError):
             continue
         return start
@@ -129,7 +144,7 @@ def _pieces(text: str, at: int, end: int) -> Iterator[Record]:
         yield Record(text[:end], "not_request", "empty_array")
         return
     while at < end:
-        stop = _end_of(text, at)
+        stop = end_of(text, at)
         if text[at] == "{":
             yield Record(clean(text[at:stop]), "object")
         else:
@@ -164,11 +179,3 @@ def _rewritten(text: str) -> str:
     value, _ = _LENIENT.raw_decode(text)
     return json.dumps(value, separators=(",", ":"))
 
-
-_NOT_FINITE = re.compile(r"[:,\[\s]-?(?:nan|inf(?:inity)?)\s*[,}\]]", re.IGNORECASE)
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-
-
-def has_nan(text: str) -> bool:
-    """Whether a JSON text holds a bare NaN or Infinity, which DuckDB takes for valid."""
-    return bool(_NOT_FINITE.search(text)) and bool(_NOT_FINITE.search(_STRING.sub('""', text)))

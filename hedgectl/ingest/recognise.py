@@ -1,0 +1,137 @@
+"""What a file is made of, told from its first lines: container, envelope, format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hedgectl import sql
+from hedgectl.errors import InputError
+from hedgectl.formats.catalogue import Format
+from hedgectl.formats.detect import detect, field_report, refuse_aggregates, sample_of
+from hedgectl.ingest.reading import Opened
+from hedgectl.lines import ENVELOPES, STDIN, decode, find_envelope, kind_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+SAMPLE_BYTES = 256 << 10
+SAMPLE_LINES = 400
+_PARQUET_ROWS = 100
+
+
+def recognise(opened: Opened, *, chosen: Format | None, con: duckdb.DuckDBPyConnection) -> None:
+    """Fills ``format``, ``why``, ``sample`` and how to read the file.
+
+    Raises InputError or UsageError as ``detect`` does; ``chosen`` skips the detection, not the refusal of aggregates.
+    """
+    if kind_of(opened.head) == "parquet":
+        _parquet(opened, con)
+    else:
+        _text(opened, chosen)
+    assert opened.sample is not None
+    if chosen is not None:
+        refuse_aggregates(opened.sample, where=opened.path)
+        opened.format, opened.why = chosen, "named"
+    else:
+        found = detect(opened.sample, where=opened.path)
+        opened.format, opened.why = found.format, found.why
+    if opened.sample.container == "csv" and opened.format.input in ("json", "csv"):
+        opened.mode = "csv"
+    if opened.format.input == "text" and opened.mode != "parquet":
+        opened.mode = "lines"
+
+
+def unknown_fields(opened: Opened) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Top-level fields of the sample that the format does not read, and near matches."""
+    if opened.format is None or opened.sample is None:
+        return (), {}
+    report = field_report(opened.format, opened.sample.records)
+    return report.unknown, report.near
+
+
+def _text(opened: Opened, chosen: Format | None) -> None:
+    head = opened.tape.head(SAMPLE_BYTES)
+    text, _ = decode(head, json=True, first_in_file=opened.offset == 0)
+    lines = text.split("\n")[:SAMPLE_LINES]
+    if len(head) == SAMPLE_BYTES and len(lines) > 1:
+        lines.pop()  # cut by the sample, not by the writer
+    opened.envelope = find_envelope(lines)
+    if opened.envelope is not None:
+        opener = ENVELOPES[opened.envelope]
+        lines = [inner.text for line in lines for inner in opener(line) or ()]
+    elif _is_document(lines):
+        opened.mode = "document"
+        opened.envelope = _document_envelope(text)
+        if opened.envelope is not None:
+            lines = [inner.text for inner in ENVELOPES[opened.envelope](text) or ()]
+    if opened.offset and (header := _header(opened.head)) and sample_of([header]).container == "csv":
+        lines = [header, *lines]  # a grown table: the sample starts in its middle
+    opened.sample = sample_of(lines)
+    if opened.envelope is None and opened.sample.container == "json":
+        opened.unwrap = _is_wrapped(lines) and not (chosen is not None and chosen.input == "text")
+        if opened.unwrap:
+            opened.mode = "document"
+
+
+def _header(head: bytes) -> str:
+    text, _ = decode(head, json=False, first_in_file=True)
+    return next((line for line in text.split("\n") if line.strip()), "")
+
+
+def _is_document(lines: Sequence[str]) -> bool:
+    """Whether the JSON spans lines: it starts with a bracket, and most lines that look like JSON are none by themselves."""
+    kept = [line.strip() for line in lines if line.strip()]
+    if not kept or kept[0][0] not in "{[" or _loads(kept[0]) is not None:
+        return False
+    starts = [line for line in kept if line[0] in "{["]
+    good = sum(isinstance(_loads(line.rstrip(",")), dict) for line in starts)
+    return kept[0] in ("[", "{", "[{") or kept[0][0] == "[" or good * 2 < len(starts)
+
+
+def _is_wrapped(lines: Sequence[str]) -> bool:
+    """Whether the objects of the sample are pages: their records stand in a ``data`` list."""
+    text = "\n".join(lines)
+    values = [v for line in lines if line.lstrip().startswith("{") and isinstance(v := _loads(line), dict)]
+    if not values:
+        whole = _loads(text)
+        if whole is None:
+            # a page larger than the sample
+            return bool(text.lstrip().startswith("{")) and '"data"' in text[:2000] and _first_item_is_object(text)
+        values = [whole] if isinstance(whole, dict) else []
+    pages = [v for v in values if isinstance(v.get("data"), list) and (not v["data"] or isinstance(v["data"][0], dict))]
+    return bool(pages) and len(pages) * 2 >= len(values)
+
+
+def _first_item_is_object(text: str) -> bool:
+    behind = text.split('"data"', 1)[1].lstrip(" \t\r\n:")
+    return behind.startswith("[") and behind[1:].lstrip().startswith("{")
+
+
+def _document_envelope(text: str) -> str | None:
+    """The envelope of an export that is one JSON document, such as the answer of a log store."""
+    for name in ("loki", "cloudwatch"):
+        if ENVELOPES[name](text):
+            return name
+    return None
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _parquet(opened: Opened, con: duckdb.DuckDBPyConnection) -> None:
+    if opened.path == STDIN:
+        raise InputError("Parquet cannot be read from standard input", where=STDIN, hint="give the file's name")
+    from hedgectl.store import sql_error
+
+    try:
+        rows = con.execute(sql.text("ingest/parquet_sample"), {"path": opened.path, "rows": _PARQUET_ROWS}).fetchall()
+    except sql_error() as error:
+        raise InputError(f"not a readable Parquet file: {str(error).splitlines()[0]}", where=opened.path) from error
+    opened.mode = "parquet"
+    opened.sample = sample_of([], parquet_rows=[json.loads(text) for (text,) in rows])
