@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], None]
 
+_ROWS = ("ingested_file", "attempt", "tool_span")
+_HISTORY = ("history_bucket", "history_day", "history_mark")
+
 
 @dataclass(frozen=True, slots=True)
 class Opened:
@@ -48,7 +51,9 @@ class Logs:
 
 
 @contextmanager
-def opened(logs: Logs, selection: Selection, progress: Progress | None = None) -> Iterator[Opened]:
+def opened(
+    logs: Logs, selection: Selection, progress: Progress | None = None, *, history: bool = False
+) -> Iterator[Opened]:
     """Reads, selects and decomposes. Raises UsageError without a source, InputError without a request in it."""
     if logs.paths and logs.db is not None:
         raise UsageError(
@@ -72,7 +77,7 @@ def opened(logs: Logs, selection: Selection, progress: Progress | None = None) -
                 progress=told(progress),
             )
         else:
-            copy(logs.db, memory, wait_s=logs.wait_s, memory_limit=logs.memory_limit)
+            copy(logs.db, memory, wait_s=logs.wait_s, memory_limit=logs.memory_limit, history=history)
         with store.explained(memory.name):
             prepared = decompose.prepare(memory.con, selection)
         yield Opened(memory.con, prepared, document)
@@ -90,8 +95,13 @@ def told(progress: Progress | None) -> Callable[[str, int, int | None], None] | 
     return tell
 
 
-def copy(db: Path, into: store.Store, *, wait_s: float = 0.0, memory_limit: str | None = None) -> None:
-    """Copies the canonical rows of a database file into ``into`` and lets go of the file."""
+def copy(
+    db: Path, into: store.Store, *, wait_s: float = 0.0, memory_limit: str | None = None, history: bool = False
+) -> None:
+    """Copies the canonical rows of a database file into ``into`` and lets go of the file.
+
+    ``history`` copies the daily figures too; then a database without raw rows is no error.
+    """
     if not db.exists():
         raise UsageError(f"there is no database {db}", where=str(db), hint=f"hedgectl ingest LOG... --db {db}")
     # opened once the ordinary way: it waits for the lock, names its holder and refuses what is no database of ours
@@ -99,11 +109,11 @@ def copy(db: Path, into: store.Store, *, wait_s: float = 0.0, memory_limit: str 
     with store.explained(str(db)):
         into.con.execute("ATTACH ? AS held (READ_ONLY)", [str(db)])
         try:
-            for name in ("ingested_file", "attempt", "tool_span"):
+            for name in (*_ROWS, *(_HISTORY if history else ())):
                 into.con.execute(sql.text(f"store/copy_{name}"))
         finally:
             into.con.execute("DETACH held")
-    if into.con.execute("SELECT count(*) FROM attempt").fetchall()[0][0] == 0:
+    if not history and into.con.execute("SELECT count(*) FROM attempt").fetchall()[0][0] == 0:
         raise InputError("the database holds no request", where=str(db), hint=f"hedgectl ingest LOG... --db {db}")
 
 

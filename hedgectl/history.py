@@ -100,6 +100,11 @@ def stats(
     }
 
 
+def is_recorded(con: DuckDBPyConnection) -> bool:
+    """Whether the database has daily figures at all (``daily`` writes them)."""
+    return bool(_rows(con, "history/days", "{counts}", "history_day"))
+
+
 def _rows(con: DuckDBPyConnection, name: str, placeholder: str, table: str) -> list[dict[str, Any]]:
     """Rows of a query whose table is one of this module's own names."""
     found = con.execute(sql.text(name).replace(placeholder, table))

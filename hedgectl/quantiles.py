@@ -269,12 +269,21 @@ def digest_from_dict(form: Mapping[str, Any], *, where: str | None = None) -> An
     return _library().from_dict(source)
 
 
+def weighted_digest(values: ArrayLike, weights: ArrayLike) -> Any:
+    """A t-digest of values that each stand for ``weights`` many; values without weight are left out."""
+    x, w = _weighted(values, weights)
+    pairs = [{"m": float(m), "c": float(c)} for m, c in zip(x, w, strict=True)]
+    return digest_from_dict({"centroids": pairs}) if pairs else _library()()
+
+
 def merge_digests(digests: Sequence[Any]) -> Any:
-    """One digest of all; an empty one for none."""
-    merged = _library()()
-    for d in digests:
-        merged = merged.merge(d)
-    return merged
+    """One digest of all; an empty one for none. All at once: merging pair by pair gives a result that depends on the order."""
+    filled = [d for d in digests if not d.is_empty()]
+    if not filled:
+        return _library()()
+    import fastdigest
+
+    return fastdigest.merge_all(filled)
 
 
 def digest_quantile(found: Any, p: float) -> float | None:

@@ -26,13 +26,14 @@ def settings(source: Source, **flags: Any) -> config.Config:
     return config.with_flags(loaded, typed)
 
 
-def logs(source: Source, cfg: config.Config) -> Logs:
+def logs(source: Source, cfg: config.Config, *, with_db: bool = False) -> Logs:
+    """Where the rows come from. ``with_db``: files are added to the configured database, not read instead of it."""
     from pathlib import Path
 
     from hedgectl.analysis import Logs
 
     db = source.db
-    if db is None and not source.logs and cfg.get("db"):
+    if db is None and (with_db or not source.logs) and cfg.get("db"):
         db = Path(cfg.get("db"))
     return Logs(
         paths=tuple(source.logs or ()),

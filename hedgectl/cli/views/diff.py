@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgectl.cli.blocks import Table, Text, View
+from hedgectl.cli.blocks import Rows, Table, Text, View
 from hedgectl.cli.views.notes import notes
 
 
 def view(doc: dict[str, Any]) -> View:
     if not doc["rows"]:
-        return [Text("no difference"), Table("", _COLUMNS, [], [], main=True), *notes(doc)]
+        return [Text("no difference"), Rows(()), *notes(doc)]
     told = "it matters" if doc["matters"] else "none of it matters"
     rows = [
         (r["field"], _cell(r["old"]), _cell(r["new"]), "yes" if r["matters"] else "no", r["why"]) for r in doc["rows"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgectl.cli.blocks import Table, Text, View
+from hedgectl.cli.blocks import Rows, Table, Text, View
 
 
 def view(doc: dict[str, Any]) -> View:
     rows = [(lint["level"], lint["where"], lint["text"]) for lint in doc["lints"]]
-    table = Table("", ("level", "where", "what"), rows, doc["lints"], main=True, left=3)
-    return [table] if rows else [Text(f"nothing found that {doc['target']} would silently not do"), table]
+    if not rows:
+        return [Text(f"nothing found that {doc['target']} would silently not do"), Rows(())]
+    return [Table("", ("level", "where", "what"), rows, doc["lints"], main=True, left=3)]
