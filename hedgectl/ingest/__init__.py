@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgectl import sql
-from hedgectl.errors import HedgectlError, InputError
+from hedgectl.errors import HedgectlError, InputError, UsageError
 from hedgectl.formats.catalogue import Format, get, load_user_map
 from hedgectl.ingest import document
 from hedgectl.ingest.ledger import HEAD_BYTES, Entry, Ledger, copy_of, fingerprint
@@ -36,27 +36,29 @@ def ingest(
     map_file: Path | None = None,
     tz: str | None = None,
     max_reject: float | None = None,
+    join: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Reads ``paths`` (files, globs, directories, ``-``) into ``store``; returns an ingest.v1 document.
 
     ``format`` names a format, ``map_file`` a mapping of the user's; without either each file is recognised. ``tz`` is the zone of
     times without one (default UTC). A file that cannot be used is told in the document and does not stop the others. What was
-    read before is not counted again.
+    read before is not counted again. ``join`` lets formats that overlap in time stand beside each other: who asks for it puts
+    the views of one request together afterwards.
 
     Raises InputError if there is no request in any file, or if the share of rejects is over ``max_reject`` (a ratio; nothing is
-    committed then); UsageError for a faulty mapping; HedgectlError for the database.
+    committed then); UsageError for a faulty mapping and for formats that overlap in time; HedgectlError for the database.
     """
     chosen = load_user_map(map_file) if map_file is not None else get(format) if format is not None else None
-    run = _Run(store, chosen=chosen, tz=tz, max_reject=max_reject, progress=progress)
+    run = _Run(store, chosen=chosen, tz=tz, max_reject=max_reject, join=join, progress=progress)
     try:
         with explained(store.name):
             for path in expand(paths):
                 run.read(path)
-            run.flush(last=True)
+            run.flush()
     finally:
         run.close()
-    return document.build(store, run.files, run.notes)
+    return document.build(store, run.files, run.notes, tz=tz)
 
 
 @dataclass(slots=True)
@@ -73,11 +75,19 @@ class _Run:
     """One call of ingest: files go in one after another, batches come out as transactions."""
 
     def __init__(
-        self, store: Store, *, chosen: Format | None, tz: str | None, max_reject: float | None, progress: Progress | None
+        self,
+        store: Store,
+        *,
+        chosen: Format | None,
+        tz: str | None,
+        max_reject: float | None,
+        join: bool,
+        progress: Progress | None,
     ) -> None:
         self._store = store
         self._chosen = chosen
         self._max_reject = max_reject
+        self._join = join
         self._progress = progress
         self._ledger = Ledger(store.con)
         self._stage = Stage(store, tz=tz)
@@ -136,13 +146,14 @@ class _Run:
             report.bytes += step.size
             if self._progress is not None:
                 self._progress(opened.path, report.bytes, opened.size)
-            if self._bytes >= BATCH_BYTES:
+            if self._bytes >= BATCH_BYTES and self._max_reject is None:
                 self.flush()
                 slot = self._continue(slot)
         slot.damage = list(opened.damage.reasons)
 
     def _slot(self, opened: Opened, fmt: Format, report: document.File) -> _Slot:
-        if len(self._slots) >= BATCH_FILES:
+        # a limit on rejects is judged on the whole: then everything is one batch
+        if (len(self._slots) >= BATCH_FILES or self._bytes >= BATCH_BYTES) and self._max_reject is None:
             self.flush()
         if opened.known is not None:
             entry = copy_of(opened.known)
@@ -174,7 +185,7 @@ class _Run:
         self._slots.append(slot)
         return slot
 
-    def flush(self, *, last: bool = False) -> None:
+    def flush(self) -> None:
         """Commits the batch: rows, rejects and ledger in one transaction."""
         counts = self._stage.finish()
         if self._slots:
@@ -193,17 +204,30 @@ class _Run:
                 entries = {slot.entry.file_id: slot.entry for slot in self._slots}
                 for slot in self._slots:
                     slot.report.check()
+                self._refuse()
+                if not self._join and counts:
+                    _refuse_overlap(con)
                 self._ledger.write(con, [e for e in entries.values() if e.lines])
             for entry in entries.values():
                 if entry.lines:
                     self._ledger.put(entry)
             self.notes.update(notes)
-            for number in range(len(self._slots)):
-                self.notes.update({f"not_request:{k}": n for k, n in counts[number].not_requests.items()})
-                self.notes["bad_utf8"] += counts[number].bad_utf8
+            self.notes["bad_utf8"] += sum(count.bad_utf8 for count in counts.values())
         self._stage.clear()
         self._slots, self._bytes = [], 0
         self._ledger.batch_id += 1
+
+    def _refuse(self) -> None:
+        """Raises InputError when the limit on rejects is passed."""
+        rejected = sum(f.rejected for f in self.files)
+        lines = sum(f.lines for f in self.files)
+        if self._max_reject is not None and lines and rejected / lines > self._max_reject:
+            worst = max(self.files, key=lambda f: f.rejected)
+            raise InputError(
+                f"{rejected} of {lines} records were rejected, more than the limit of {self._max_reject:.3g}; nothing was written",
+                where=f"{worst.path}: {', '.join(f'{n} {reason}' for reason, n in worst.reasons.most_common(3))}",
+                hint="look at these lines, or raise --max-reject",
+            )
 
     def _enter(self, entry: Entry, count: Counts, duplicates: int) -> None:
         entry.lines += count.lines + duplicates
@@ -220,6 +244,18 @@ class _Run:
                 values = {"file": slot.withdrawn.file_id, "line": slot.withdrawn.last_line}
                 for name in ("withdraw", "withdraw_tools", "withdraw_rejects"):
                     con.execute(sql.text(f"ingest/{name}"), values)
+
+
+def _refuse_overlap(con: Any) -> None:
+    """Raises UsageError if two formats have seen the same time: their requests would be counted twice."""
+    pairs = con.execute(sql.text("ingest/overlap")).fetchall()
+    if pairs:
+        a, a_observer, b, b_observer, low, high = pairs[0]
+        raise UsageError(
+            f"{a} ({a_observer}) and {b} ({b_observer}) overlap in time, so the same requests would be counted twice",
+            where=f"{document.rfc3339(low)} to {document.rfc3339(high)}",
+            hint="give one of the two logs, put them into two databases, or join them: --join",
+        )
 
 
 __all__ = ["ingest"]

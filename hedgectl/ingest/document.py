@@ -16,6 +16,24 @@ if TYPE_CHECKING:
 SHOWN_REJECTS = 20
 """Rejects of a file that stand in the document; all of them stand in the table ``reject``."""
 
+_SHOWN_NAMES = 8
+
+_TEXTS = {
+    "bad_utf8": "bytes that are not UTF-8, shown as \\xNN: {n}",
+    "id_reused": "attempt ids that stand for more than one content, all rows kept: {n}",
+    "naive_time": "times without a zone, read in {tz} (set --tz to change): {n}",
+    "ttft_equals_e2e": "first token logged at the end, so TTFT is unknown: {n}",
+    "ttft_zero": "first token logged at the start, so TTFT is unknown: {n}",
+    "ttft_beyond_e2e": "first token logged after the end, so TTFT is unknown: {n}",
+    "ttft_unreadable": "TTFT is no duration, so it is unknown: {n}",
+    "clock_skew": "first token logged before the start, so TTFT is unknown: {n}",
+    "cross_clock": "first token timed on another clock, so TTFT is unknown: {n}",
+    "component_out_of_range": "a part longer than the whole, so that part is unknown: {n}",
+}
+"""Note codes in words; a code that is not here is shown as it is."""
+
+_INFO = ("naive_time", "cross_clock")
+
 
 @dataclass(slots=True)
 class File:
@@ -33,6 +51,8 @@ class File:
     rejected: int = 0
     bytes: int = 0
     rejects: list[tuple[int, str, str]] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)  # of rejects
+    others: Counter[str] = field(default_factory=Counter)  # of what is no request
     unknown_fields: tuple[str, ...] = ()
     near_fields: dict[str, str] = field(default_factory=dict)
 
@@ -43,8 +63,9 @@ class File:
         self.duplicates += duplicates
         self.not_requests += sum(count.not_requests.values())
         self.rejected += count.rejected
-        room = SHOWN_REJECTS - len(self.rejects)
-        self.rejects += count.rejects[: max(0, room)]
+        self.reasons.update(reason for _, reason, _ in count.rejects)
+        self.others.update(count.not_requests)
+        self.rejects = sorted([*self.rejects, *count.rejects])[:SHOWN_REJECTS]
 
     def check(self) -> None:
         """Raises AssertionError if a record was lost or counted twice."""
@@ -53,39 +74,64 @@ class File:
             raise AssertionError(f"{self.path}: {self.lines} lines are not {parts} counted records")
 
 
-def build(store: Store, files: list[File], notes: Counter[str]) -> dict[str, Any]:
-    """The document. Raises InputError if no file held a request."""
-    usable = [f for f in files if f.accepted or f.duplicates or f.already]
-    if not usable:
-        _nothing(files)
+def build(store: Store, files: list[File], codes: Counter[str], *, tz: str | None) -> dict[str, Any]:
+    """The document of a run; ``codes`` are the notes of formats with how often.
+
+    Raises InputError (or the failure of the only file) if no file held a request.
+    """
+    if not any(f.accepted or f.duplicates or f.already for f in files):
+        raise _nothing(files)
     con = store.con
-    totals = {name: sum(getattr(f, name) for f in files) for name in ("lines", "accepted", "duplicates", "not_requests", "rejected")}
-    attempts, requests = con.execute(sql.text("ingest/totals")).fetchone() or (0, 0)
+    names = ("lines", "accepted", "duplicates", "not_requests", "rejected")
+    totals = {name: sum(getattr(f, name) for f in files) for name in names}
+    window = _row(con, "ingest/window")
     return {
         "schema": "hedgectl/ingest.v1",
         "database": store.name,
         "files": [_file(f) for f in files],
-        "totals": {**totals, "attempts": attempts, "requests": requests},
+        "totals": {**totals, "attempts": window["attempts"], "requests": window["requests"]},
         "observers": [row[0] for row in con.execute(sql.text("ingest/observers")).fetchall()],
         "coverage": _row(con, "ingest/coverage"),
-        "window": _row(con, "ingest/window"),
-        "notes": [],
+        "window": {**window, "from": rfc3339(window["from"]), "to": rfc3339(window["to"])},
+        "notes": _notes(files, totals, codes, tz=tz, attempts=int(window["attempts"])),
     }
 
 
-def _nothing(files: list[File]) -> None:
-    failures = [f for f in files if f.failure is not None]
-    if len(files) == 1 and failures:
-        failure = failures[0].failure
-        assert failure is not None
-        raise failure
-    raise InputError("no requests found", where=", ".join(f.path for f in files[:5]))
+def _nothing(files: list[File]) -> HedgectlError:
+    failures = [f.failure for f in files if f.failure is not None]
+    if len(failures) == len(files) and len({(type(f), f.what) for f in failures}) == 1:
+        return failures[0]
+    shown = ", ".join(f.path for f in files[:5]) + (f" and {len(files) - 5} more" if len(files) > 5 else "")
+    reasons = "; ".join(f"{f.path}: {f.failure.what}" for f in files[:3] if f.failure is not None)
+    rejected: Counter[str] = Counter()
+    for f in files:
+        rejected.update(f.reasons)
+        rejected.update(f.others)
+    if rejected:
+        reasons = "; ".join(filter(None, [reasons, _listed(rejected)]))
+    return InputError(
+        "no requests found", where=shown, hint=reasons or "the files are empty, or hold no record; check the path and the export"
+    )
 
 
 def _row(con: Any, name: str) -> dict[str, Any]:
     result = con.execute(sql.text(name))
     columns = [c[0] for c in result.description]
     return dict(zip(columns, result.fetchone(), strict=True))
+
+
+def rfc3339(ns: int | None) -> str | None:
+    """RFC 3339 UTC with as many digits as the time has."""
+    if ns is None:
+        return None
+    from datetime import UTC, datetime
+
+    seconds, rest = divmod(ns, 1_000_000_000)
+    try:
+        text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return None
+    return text + (f".{rest:09d}".rstrip("0") if rest else "") + "Z"
 
 
 def _file(f: File) -> dict[str, Any]:
@@ -98,5 +144,73 @@ def _file(f: File) -> dict[str, Any]:
         "not_requests": f.not_requests,
         "rejected": f.rejected,
         "already_ingested": f.already,
+        "error": None if f.failure is None else f.failure.what,
         "rejects": [{"line": line, "reason": reason, "text": text} for line, reason, text in f.rejects],
     }
+
+
+def _note(code: str, level: str, text: str, share: float | None = None) -> dict[str, Any]:
+    return {"code": code, "level": level, "share": share, "text": text}
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{n} {reason}" for reason, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _notes(
+    files: list[File], totals: dict[str, int], codes: Counter[str], *, tz: str | None, attempts: int
+) -> list[dict[str, Any]]:
+    notes: list[dict[str, Any]] = []
+    for f in files:
+        if f.failure is not None:
+            hint = f" ({f.failure.hint})" if f.failure.hint else ""
+            notes.append(_note("file_unusable", "warning", f"{f.path}: {f.failure.what}{hint}"))
+        elif not f.already and not f.accepted and not f.duplicates:
+            notes.append(_note("file_without_requests", "warning", f"{f.path}: no requests found"))
+    reasons: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+    for f in files:
+        reasons.update(f.reasons)
+        others.update(f.others)
+    lines = max(1, totals["lines"])
+    if reasons:
+        notes.append(_note("rejected", "warning", f"rejected: {_listed(reasons)}", round(totals["rejected"] / lines, 4)))
+    if others:
+        notes.append(_note("not_requests", "info", f"no requests: {_listed(others)}", round(totals["not_requests"] / lines, 4)))
+    used = totals["accepted"] + totals["duplicates"]
+    if totals["lines"] and used * 2 < totals["lines"]:
+        notes.append(
+            _note(
+                "mostly_not_requests",
+                "warning",
+                f"only {used} of {totals['lines']} records are requests: is this the right log, or the wrong format?",
+                round(used / lines, 4),
+            )
+        )
+    for code, n in sorted(codes.items()):
+        if n:
+            number = f"{n} {'line' if code == 'bad_utf8' else 'row'}{'' if n == 1 else 's'}"
+            text = _TEXTS.get(code, code.replace("_", " ") + ": {n}").format(n=number, tz=tz or "UTC")
+            notes.append(_note(code, "info" if code in _INFO else "warning", text, round(min(1.0, n / max(1, attempts)), 4)))
+    return notes + _field_notes(files)
+
+
+def _field_notes(files: list[File]) -> list[dict[str, Any]]:
+    notes = []
+    unknown: dict[str, dict[str, None]] = {}
+    near: dict[str, dict[str, str]] = {}
+    for f in files:
+        if f.format is not None:
+            unknown.setdefault(f.format, {}).update(dict.fromkeys(f.unknown_fields))
+            near.setdefault(f.format, {}).update(f.near_fields)
+    for name, fields in unknown.items():
+        for field_name, ours in near[name].items():
+            text = f"{field_name!r} is not read: it looks like {ours!r}; bind it with --map"
+            notes.append(_note("near_field", "warning", text))
+        others = [x for x in fields if x not in near[name]]
+        if others:
+            more = f" and {len(others) - _SHOWN_NAMES} more" if len(others) > _SHOWN_NAMES else ""
+            plural = "field" if len(others) == 1 else "fields"
+            shown = ", ".join(others[:_SHOWN_NAMES]) + more
+            notes.append(_note("unknown_fields", "info", f"{name}: {len(others)} unknown {plural}: {shown}"))
+    return notes
