@@ -81,7 +81,9 @@ def test_groups_partition_the_requests() -> None:
         replica = np.asarray(columns["replica"]) == "r1"
         (one,) = [g for g in split(con, "replica")["groups"] if g["key"] == {"replica": "r1"}]
     assert one["requests"] == int(replica.sum())
-    assert one["e2e_ms"]["p50"] == pytest.approx(float(np.median(np.asarray(columns["e2e_ns"])[replica])) / 1e6, abs=1e-5)
+    assert one["e2e_ms"]["p50"] == pytest.approx(
+        float(np.median(np.asarray(columns["e2e_ns"])[replica])) / 1e6, abs=1e-5
+    )
 
 
 def test_every_dimension_can_be_asked_and_no_other() -> None:

@@ -19,7 +19,9 @@ def test_sizes_of_distribution_free_bounds() -> None:
     assert [q.needed(p) for p in (0.95, 0.99, 0.999)] == [59, 299, 2995]
 
 
-@pytest.mark.parametrize(("n", "p", "shown"), [(19, 0.95, False), (20, 0.95, True), (99, 0.99, False), (100, 0.99, True)])
+@pytest.mark.parametrize(
+    ("n", "p", "shown"), [(19, 0.95, False), (20, 0.95, True), (99, 0.99, False), (100, 0.99, True)]
+)
 def test_a_percentile_needs_one_value_beyond_it(n: int, p: float, shown: bool) -> None:
     assert q.printable(n, p) is shown
     assert (q.summary(np.arange(n), ps=[p])[q.name(p)] is not None) is shown
@@ -151,7 +153,13 @@ def test_digests_merge() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [{}, {"centroids": 3}, {"centroids": [{"m": 1}]}, {"centroids": [{"m": math.nan, "c": 1}]}, {"centroids": [{"m": 1, "c": 0}]}],
+    [
+        {},
+        {"centroids": 3},
+        {"centroids": [{"m": 1}]},
+        {"centroids": [{"m": math.nan, "c": 1}]},
+        {"centroids": [{"m": 1, "c": 0}]},
+    ],
 )
 def test_what_is_no_digest_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises(InputError):

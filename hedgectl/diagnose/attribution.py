@@ -48,11 +48,16 @@ def attribution(
         speed0 = float((np.nan_to_num(decode)[band] * wb).sum() / (use[band] * wb).sum())
         by_length = excess(use) * speed0 / total
         out["decode_length"], out["decode_speed"] = by_length, decode_share - by_length
+    elif not np.isfinite(decode).any():
+        # No part of the answer was timed. A fitted law may still say what its length costs; unknown lengths count as ordinary.
+        out["decode_length"] = out["decode_speed"] = None
+        if per_output_ns > 0 and np.isfinite(length[slow]).mean() >= 0.8 and np.isfinite(length[band]).mean() >= 0.8:
+            moved = (
+                excess(np.where(np.isfinite(length), length, float(np.nanmean(length[band])))) * per_output_ns / total
+            )
+            out["decode_length"] = moved
     elif abs(decode_share) < 1e-12:
         out["decode_length"] = out["decode_speed"] = 0.0
-        if per_output_ns > 0 and np.isfinite(length[slow]).mean() >= 0.95 and np.isfinite(length[band]).mean() >= 0.95:
-            moved = excess(np.nan_to_num(length)) * per_output_ns / total
-            out["decode_length"] = moved
     else:
         out["decode_length"] = out["decode_speed"] = None
         out["decode"] = decode_share

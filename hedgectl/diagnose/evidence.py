@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Metric = Literal["e2e", "ttft"]
 
+MODE_RATIO = 3.0  # three times the ordinary for its length, and ...
+MODE_SHARE = 0.08  # ... so many of them that p95 lies inside: slowness is then told by the mode, not by p95
 SLOW_MODE_RATIO = 1.5  # a small log has no p95: slow is what took 1.5 times the ordinary
 SMALL = 299  # below it p99 is unreliable and the slow mode, if there is one, says more than a percentile
 SCREEN_QUANTILES = (0.90, 0.95, 0.98)
@@ -56,6 +58,7 @@ class Evidence:
     strata: str
     replica_share: float  # of attempts whose replica is known
     copy_gain: float | None  # of p99, by a copy of the same length, load-blind
+    slow_mode_share: float  # requests that took three times the ordinary for their length
     p95_unknown: bool  # so many were cut short that p95 is only known to be longer
 
 
@@ -112,6 +115,7 @@ def gather(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, metric:
         attribution_fitted=per_output > 0,
         routing=routing_seen(load),
         copy_gain=same_length_gain(load, metric, limit),
+        slow_mode_share=float(in_mode(ratio).mean()) if n else 0.0,
         p95_unknown="p95" in told["at_least"],
         **seen,
     )
@@ -123,9 +127,10 @@ def _zero(x: Floats) -> Floats:
 
 def _law(rows: dict[str, Floats], time_ns: Floats) -> Law:
     """What lengths let expect at ordinary speed; without token counts it is the median."""
-    return fit_law(
-        _zero(rows["uncached_tokens"]), _zero(rows["output_tokens"]), time_ns / 1e9, np.ones(len(time_ns), dtype=bool)
-    )
+    length = rows["output_tokens"]
+    known = np.isfinite(length)
+    told = known if known.sum() >= 0.5 * len(length) else np.ones(len(length), dtype=bool)
+    return fit_law(_zero(rows["uncached_tokens"]), _zero(length), time_ns / 1e9, told)
 
 
 def slow_rows(x: Floats, weight: Floats, ratio: Floats, told: dict[str, Any]) -> tuple[float | None, Bools]:
@@ -150,6 +155,14 @@ def slow_rows(x: Floats, weight: Floats, ratio: Floats, told: dict[str, Any]) ->
             limit = float(min(x[beyond].min() - 1, max(ordinary.max(), 0.0)) if len(ordinary) else x[beyond].min() - 1)
             return limit, beyond
     return limit, slow
+
+
+def in_mode(ratio: Floats) -> Bools:
+    """Rows that took three times what the ordinary ones (lower quartile) took for their length."""
+    known = ratio[np.isfinite(ratio)]
+    if not len(known):
+        return np.zeros(len(ratio), dtype=bool)
+    return np.nan_to_num(ratio) > MODE_RATIO * float(np.quantile(known, 0.25))
 
 
 def _attempts(
@@ -184,17 +197,22 @@ def _attempts(
             continue
         limit = limit_ns if clock == metric else float(np.quantile(time[known], 0.95))
         slow = known & (time > limit)
+        delay = limit
+        expected = law.seconds(_zero(rows["uncached_tokens"]), _zero(rows["output_tokens"])) * 1e9
+        mode = known & in_mode(np.where(known, time / np.maximum(expected, 1.0), np.nan))
+        if clock == metric and mode.mean() >= MODE_SHARE and (known & ~mode).any():
+            # A copy is sent once the ordinary are through: at a delay inside the slow mode the spell may be over.
+            slow, delay = mode, float(np.quantile(time[known & ~mode], 0.95))
         move = comovement.co_movement(
-            arrival[known], slow[known], replica[known], stratum[known], limit / 1e9, seed=seed, min_pairs=need
+            arrival[known], slow[known], replica[known], stratum[known], delay / 1e9, seed=seed, min_pairs=need
         )
         out[clock] = move
         if clock == metric:
             if out["pools"] > 1:
                 out["between_pools"] = comovement.co_movement(
-                    arrival[known], slow[known], pool[known], stratum[known], limit / 1e9, seed=seed, min_pairs=need
+                    arrival[known], slow[known], pool[known], stratum[known], delay / 1e9, seed=seed, min_pairs=need
                 )
             done = known & (rows["status"] == 0)
-            expected = law.seconds(_zero(rows["uncached_tokens"]), _zero(rows["output_tokens"])) * 1e9
             speed = np.where(done, time / np.maximum(expected, 1.0), np.nan)
             out["replicas"] = replicas_seen(names, replica, slow, speed, MIN_ROWS if need == 30 else 8)
     return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hedgectl.diagnose.evidence import Evidence
+from hedgectl.diagnose.evidence import MODE_SHARE, Evidence
 
 # Cut-offs of lift: from six simulated worlds of known truth; below 1.5 never shared, from 3 always.
 MIXED_LIFT = 1.5
@@ -99,6 +99,9 @@ def _from_tail(
         return done("tools", share["tool_wait"] > TOOLS_SHARE + 0.1)
 
     seen = [r for r in e.replicas if r.requests]
+    if e.slow_mode_share >= MODE_SHARE:
+        told = f"{e.slow_mode_share:.0%} of requests took three times the ordinary: p95 lies inside the slow mode"
+        reasons.append(_reason("p95_in_slow_mode", told, e.slow_mode_share, MODE_SHARE))
     outliers = [r for r in seen if r.persistent]
     slow_total = max(sum(r.slow for r in seen), 1)
     carried = sum(r.slow for r in outliers) / slow_total
@@ -118,6 +121,11 @@ def _from_tail(
         )
         return done("outlier_replica", carried > OUTLIER_SHARE + 0.1)
 
+    if outliers:
+        names = ", ".join(r.replica for r in outliers)
+        advice.append(
+            _advice("check_replica", f"look at {names}: slow all the time", replicas=[r.replica for r in outliers])
+        )
     if move is not None:
         interval = f"[{move.low:.2g}, {move.high:.2g}]"
         text = (
@@ -179,6 +187,8 @@ def _from_tail(
                 MIXED_LIFT,
             )
         )
+        if gain is not None:
+            reasons.append(gain_reason)
         advice.append(_advice("hedge_to_another_pool", "send copies to another pool only: a pool shares its fate"))
         return done("mixed", move.low >= MIXED_LIFT)
     if together:
@@ -208,6 +218,11 @@ def _from_tail(
     reasons.append(_reason("tail_moves_alone", text, move.lift, MIXED_LIFT))
     if gain is not None:
         reasons.append(gain_reason)
+    worst = max(seen, key=lambda r: r.slow)
+    if len(seen) > 2 and worst.slow >= OUTLIER_SHARE * slow_total and not worst.persistent:
+        told = f"{worst.slow / slow_total:.0%} of slow requests ran on {worst.replica}, which is slow part of the time"
+        reasons.append(_reason("one_replica_carries_tail", told, worst.slow / slow_total, OUTLIER_SHARE))
+        advice.append(_advice("drain_replica", f"repair or drain {worst.replica} first", replicas=[worst.replica]))
     advice.append(_advice("hedge_may_help", "a copy elsewhere usually meets a fast replica: run hedgectl recommend"))
     advice.append(_advice("find_slow_spells", "find out why single replicas slow down now and then"))
     return done("isolated", move.high < MIXED_LIFT and (gain is None or gain >= LONG_WORK_GAIN))
