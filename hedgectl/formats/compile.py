@@ -84,6 +84,8 @@ class FieldMap:
 def source(value: Any, *, where: str) -> Source:
     """A value of ``[fields]`` as a Source: ``"name"``, ``["first", "else"]`` or ``{field=, sum=, unit=, scale=}``."""
     if isinstance(value, str) and value:
+        if "\x00" in value:
+            raise UsageError("the name of a field holds a NUL character", where=where)
         return Source(names=(value,))
     if isinstance(value, list) and value:
         names: list[str] = []
@@ -170,9 +172,10 @@ def _first(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"coalesce({', '.join(parts)})"
 
 
-def _text_of(src: Source, paths: _Paths) -> str:
-    """SQL for the text of a source, empty strings and '-' as NULL."""
-    parts = [f"present({paths.at(p)})" for name in src.names for p in pointers(name)]
+def _text_of(src: Source, paths: _Paths, *, exact: bool = False) -> str:
+    """SQL for the text of a source, empty strings and '-' as NULL; ``exact`` keeps blanks at the ends of names."""
+    wrap = "to_text" if exact else "present"
+    parts = [f"{wrap}({paths.at(p)})" for name in src.names for p in pointers(name)]
     for names in src.sums:
         terms = [_first([f"TRY_CAST({paths.at(p)} AS DECIMAL(28, 9))" for p in pointers(n)]) for n in names]
         total = " + ".join(f"coalesce({t}, 0)" for t in terms)
@@ -253,8 +256,8 @@ def compile_map(fmap: FieldMap, *, where: str) -> str:
     texts: list[str] = []
     for name in _TEXT_NAMES:
         if name in by_name:
-            src = by_name[name][1]
-            text = _time_text(src, paths) if name in columns.TIMES else _text_of(src, paths)
+            _, src, key = by_name[name]
+            text = _time_text(src, paths) if name in columns.TIMES else _text_of(src, paths, exact=key.kind == "text")
         elif name in fmap.constants:
             text = _constant(name, fmap.constants[name], where)
         else:

@@ -23,10 +23,10 @@ WITH x AS (
            {{tool_wait}} AS tool_wait_raw,
            {{hedge_delay}} AS hedge_delay,
            {{naive}} AS naive,
-           to_text(request_id_s) AS request_id, to_text(attempt_id_s) AS attempt_id, to_text(turn_id_s) AS turn_id,
-           to_text(replica_s) AS replica, to_text(pool_s) AS pool, to_text(model_s) AS model, to_text(route_s) AS route,
-           to_text(provider_s) AS provider, to_text(segment_s) AS segment, to_text(currency_s) AS currency,
-           to_text(loser_replica_s) AS loser_replica,
+           request_id_s AS request_id, attempt_id_s AS attempt_id, turn_id_s AS turn_id,
+           replica_s AS replica, pool_s AS pool, model_s AS model, route_s AS route,
+           provider_s AS provider, segment_s AS segment, currency_s AS currency,
+           loser_replica_s AS loser_replica,
            to_count(attempt_s) AS attempt, to_count(attempt_no_s) AS number, to_count(prompt_tokens_s) AS prompt,
            to_count(cached_tokens_s) AS cached_tokens, to_count(completion_tokens_s) AS completion_tokens,
            to_count(reasoning_tokens_s) AS reasoning_tokens, to_count(request_bytes_s) AS request_bytes,
@@ -41,7 +41,8 @@ WITH x AS (
            CASE WHEN status_s IN ({{status_ok}}) THEN 'ok'
                 WHEN status_s IN ({{status_error}}) THEN 'error'
                 WHEN status_s IN ({{status_censored}}) THEN 'censored'
-                WHEN status_s IS NULL THEN CASE WHEN error_s IS NULL THEN 'ok' ELSE 'error' END
+                WHEN status_s IS NULL THEN
+                    CASE WHEN coalesce(lower(error_s), '') IN ('', 'false', '0', '{}', '[]', 'none', 'null') THEN 'ok' ELSE 'error' END
                 WHEN TRY_CAST(status_s AS INTEGER) IS NOT NULL THEN http_class(TRY_CAST(status_s AS INTEGER))
                 ELSE word_class(status_s) END AS status
     FROM s
