@@ -163,7 +163,7 @@ def _of_flags(
         budget=None if budget is None else Budget(budget, burst),
         target=Target(choose=target),
         cancel=Cancel(assumed=cancel),
-        commit="first_token" if trigger == "first_token" else "response",
+        commit=trigger,
     )
     return ScopePolicy(scope, "hedge", hedge=hedge)
 

@@ -14,7 +14,7 @@ from hedgectl.fit.hiccups import Hiccups, hiccup_pool, late_attempts, line_of, r
 from hedgectl.fit.prefill import PrefillLaw, fit_prefill
 from hedgectl.fit.routing import RoutingSeen, routing_seen
 from hedgectl.fit.slowness import slow_periods
-from hedgectl.fit.steps import QUEUED_S, StepFit, fit_step_engine, fit_steps
+from hedgectl.fit.steps import QUEUED_S, StepFit, fit_step_engine, fit_steps, fit_unnamed_engines
 from hedgectl.fit.timeline import EPSILON_S, Attempts, attempts_of, earliest_starts, timeline
 from hedgectl.model import OK, Fact, Fleet, Floats, ServiceModel, SlowSeries, Workload
 
@@ -42,6 +42,8 @@ def fit_service(w: Workload, fleet: Fleet, attempts: Workload | None = None) -> 
     token, end or replica teach nothing. Deterministic; about 25 s and 1 GB for a million requests.
     """
     source = w if attempts is None else attempts
+    if not np.any(source.replica >= 0) and fleet.replicas.value is not None:
+        return _fit_unnamed(w, source, fleet, fleet.replicas.value)
     a = served(source, max(len(w.replicas), 1))
     stepwise = fleet.chunk_tokens.value or 0
     if fleet.chunk_tokens.source == "assumed" and not stepwise and _steps_fit_better(a, fleet):
@@ -139,12 +141,30 @@ def _fit_stepwise(a: Attempts, fleet: Fleet, budget: int) -> ServiceModel:
     queued = np.where(np.isfinite(a.queue), a.queue > QUEUED_S, earliest > a.arrival + EPSILON_S)
     found: StepFit = fit_step_engine(line, start, queued, static)
     pool = residual_pool(found.residual_s, float(np.median(a.first - a.arrival)) if len(a) else 0.0)
+    return _step_service(found, series(found.periods, a, static), budget, pool)
+
+
+def _fit_unnamed(w: Workload, source: Workload, fleet: Fleet, replicas: int) -> Fit:
+    """One law for a fleet whose replicas the log does not name."""
+    a = served(replace(source, replica=np.zeros(len(source), dtype=np.int32)), 1)
+    found = fit_unnamed_engines(timeline(a, a.first.copy()), replicas)
+    pool = residual_pool(found.residual_s, float(np.median(a.first - a.arrival)) if len(a) else 0.0)
+    budget = fleet.chunk_tokens.value or STEP_BUDGET
+    if fleet.chunk_tokens.source == "assumed":
+        fleet = replace(fleet, chunk_tokens=Fact(budget, "assumed"))
+    service = _step_service(found, SlowSeries.none(replicas), budget, pool)
+    text = f"the log names no replica: one law for {replicas} replicas, without their slow periods"
+    note = {"code": "replicas_unnamed", "level": "warning", "share": None, "text": text}
+    return Fit(service, routing_seen(w), fleet, assumed=True, notes=(note,))
+
+
+def _step_service(found: StepFit, slow: SlowSeries, budget: int, pool: Hiccups) -> ServiceModel:
     return ServiceModel(
         0.0,  # the step itself is the base
         found.law.per_token_s,
         found.law.base_s,
         found.law.per_sequence_s,
-        series(found.periods, a, static),
+        slow,
         chunk_tokens=budget,
         gateway_s=found.gateway_s,
         hiccup_s=pool.delay_s,

@@ -63,16 +63,18 @@ def prompts_beside(line: Timeline) -> Floats:
     return beside
 
 
-def fit_steps(line: Timeline, seconds: Floats, keep_share: float = KEEP) -> tuple[StepLaw, StepRows]:
+def fit_steps(line: Timeline, seconds: Floats, keep_share: float = KEEP, fleet: int = 1) -> tuple[StepLaw, StepRows]:
     """Trimmed regression of decode seconds (n,) on tokens, sequences beside and prompt tokens beside.
 
     `seconds` is the decode time, or the integral of the replica's speed over it once slow periods are known.
+    `fleet` > 1: the line holds the requests of that many replicas that nobody told apart. Of the others each is beside
+    a request with probability 1 / fleet, so expected values stand in.
     """
     a = line.attempts
-    prompts = prompts_beside(line)
+    prompts = prompts_beside(line) / fleet
     tokens = np.where(np.isfinite(a.tokens), np.maximum(a.tokens - 1.0, 0.0), 0.0)
     rows = np.flatnonzero((tokens >= 1) & (seconds > 0))
-    running = np.maximum(line.running, 1.0)
+    running = 1.0 + (np.maximum(line.running, 1.0) - 1.0) / fleet
     if len(rows) < 3:
         empty = np.zeros(len(a))
         return StepLaw(0.0, 0.0, 0.0, (0.0, 0.0, 0.0), 0.0, len(rows)), StepRows(tokens, empty, prompts)
@@ -182,3 +184,29 @@ def _periods(line: Timeline, law: StepLaw, parts: StepRows, start: Floats, stati
     )
     nothing, always = np.zeros(len(line.times)), np.ones(len(line.times))
     return solve(line, rows, nothing, always, always > 0, one, least=1.0 / SLOW_BELOW - 1.0)
+
+
+def fit_unnamed_engines(line: Timeline, fleet: int) -> StepFit:
+    """One law for `fleet` replicas whose requests nobody told apart: no slow periods, no static factors.
+
+    TTFT at rest (nobody else waits for a first token anywhere) minus the expected rest of a step under way and the
+    prompt's own step is the constant before the engine.
+    """
+    a = line.attempts
+    law, _ = fit_steps(line, a.end - a.first, 0.9, fleet)
+    order = np.argsort(a.arrival, kind="stable")
+    waiting = np.empty(len(a))
+    waiting[order] = np.arange(len(a)) - np.searchsorted(np.sort(a.first), a.arrival[order], side="right")
+    running = np.searchsorted(np.sort(a.first), a.arrival, side="right") - np.searchsorted(
+        np.sort(a.end), a.arrival, side="right"
+    )
+    idle = np.flatnonzero(waiting == 0)
+    if len(idle) < 20:
+        idle = np.arange(len(a))
+    beside = running[idle] / fleet
+    busy = 1.0 - (1.0 - 1.0 / fleet) ** running[idle]  # share of replicas at which a step is under way
+    step = law.base_s + law.per_sequence_s * beside
+    known = step * (1.0 + 0.5 * busy) + law.per_token_s * a.uncached[idle]
+    residual = (a.first - a.arrival)[idle] - known
+    gateway = max(float(np.median(residual)), 0.0) if len(residual) else 0.0
+    return StepFit(law, [], gateway, np.sort(residual - gateway), len(idle))

@@ -161,6 +161,8 @@ def _lengths(w: Workload, service: ServiceModel, seed: int) -> Floats:
     """Completion tokens as logged; drawn from the answered requests where unknown or cut off at nothing."""
     tokens = w.completion_tokens.astype(np.float64)
     unknown = (tokens < 0) | ((w.status != OK) & (tokens <= 0))
+    if service.chunk_tokens:
+        tokens = np.where(tokens > 0, tokens - 1.0, tokens)  # the step that ends a prompt gives the first token
     pool = tokens[(w.status == OK) & (tokens >= 0)]
     if not np.any(unknown):
         return tokens
