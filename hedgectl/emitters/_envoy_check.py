@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from hedgectl.emitters._seam import Lint, Unreadable
@@ -70,7 +71,12 @@ def check_documents(documents: list[Any]) -> list[Lint]:
         ]
     elif not any("routes" in node or "hedge_policy" in node for _, node in nodes):
         lints.append(Lint("no_hedging", "warning", "hedge_policy", "there is no hedge_policy: nothing is hedged"))
-    return lints
+    return [replace(lint, where=_short(lint.where)) for lint in lints]
+
+
+def _short(path: str) -> str:
+    """A path without the filter chains that every bootstrap has above its virtual hosts."""
+    return re.sub(r"^.*\.(?=virtual_hosts\[|clusters\[)", "", path)
 
 
 def _snake(node: Any) -> Any:

@@ -83,16 +83,20 @@ def refuse_unseen_trigger(policy: ScopePolicy, traits: Traits, target: str) -> N
 
 
 def refuse_late_copy(policy: ScopePolicy, traits: Traits, target: str) -> None:
-    """Raises NotEnoughData (exit 3) where buying the budget with the delay leaves no time for a copy."""
+    """Raises NotEnoughData (exit 3) where the delay leaves no attempt to race with: mostly one that buys the budget."""
     hedge = policy.hedge
     if hedge is None or hedge.deadline is None or not policy.is_on or not traits.hedges:
         return
     delay = bought_delay_ms(hedge, traits)
-    if delay >= hedge.deadline.total_ms:
+    limit, named = hedge.deadline.total_ms, "deadline"
+    if traits.attempt_timeout and hedge.deadline.attempt_ms is not None:
+        limit, named = hedge.deadline.attempt_ms, "attempt timeout"
+    if whole_ms(delay) >= whole_ms(limit):
+        bought = delay > hedge.delay_ms
+        why = f"{target} has no budget, and the delay that keeps it there" if bought else "the delay"
         raise NotEnoughData(
-            f"{target} has no budget, and the delay that keeps it there, {delay:g} ms, is not below the deadline of "
-            f"{hedge.deadline.total_ms:g} ms: no copy would ever be sent",
-            where=f"policies: {policy.scope.name}: hedge.budget",
+            f"{why}, {delay:g} ms, is not below the {named} of {limit:g} ms: no copy would ever race the first attempt",
+            where=f"policies: {policy.scope.name}: hedge.{'budget' if bought else 'delay_ms'}",
             hint="a larger budget, a longer deadline, or a target with a budget (hedgectl emit --list)",
         )
 

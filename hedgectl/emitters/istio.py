@@ -70,15 +70,16 @@ def check(text: str) -> list[Lint]:
     lints: list[Lint] = []
     hedged = False
     for each in documents:
-        spec = each.get("spec") if isinstance(each.get("spec"), dict) else {}
-        kind = each.get("kind")
-        if kind == "EnvoyFilter":
-            found, hedges = _check_filter(spec or {})
+        spec = each.get("spec")
+        if each.get("kind") == "EnvoyFilter" and isinstance(spec, dict):
+            found, hedges = _check_filter(spec)
             lints += found
             hedged |= hedges
-        elif kind == "VirtualService":
-            lints += _check_service(spec or {})
     if not hedged:
+        for each in documents:
+            spec = each.get("spec")
+            if each.get("kind") == "VirtualService" and isinstance(spec, dict):
+                lints += _check_service(spec)
         text = "no EnvoyFilter sets hedge_policy; VirtualService retries give up the first attempt before the second"
         lints.append(Lint("no_hedging", "warning", "EnvoyFilter", text))
     return lints
@@ -198,13 +199,16 @@ def _check_filter(spec: dict[str, Any]) -> tuple[list[Lint], bool]:
             text = "MERGE appends to Istio's own thresholds and Envoy uses the first: use DestinationRule retryBudget"
             lints.append(Lint("second_threshold", "error", f"{where}.circuit_breakers", text))
         if isinstance(value.get("route"), dict) and "hedge_policy" in value["route"]:
-            hedges = True
+            hedges |= value["route"]["hedge_policy"] != {"hedge_on_per_try_timeout": False}
             action = value["route"]
             # the route's timeout stands in the VirtualService, so only what the patch itself says is judged
-            lints += [
-                replace(lint, where=f"{where}.{lint.where}")
-                for lint in check_documents([{"route": {"timeout": "0s", **action}}])
-            ]
+            for lint in check_documents([{"route": {"timeout": "0s", **action}}]):
+                here = f"{where}.{lint.where}"
+                if lint.code == "no_retry_policy":
+                    text = "the route's own retries must bring perTryTimeout (the delay) and 5xx, or nothing is hedged"
+                    lints.append(Lint(lint.code, "warning", here, text))
+                else:
+                    lints.append(replace(lint, where=here))
     return lints, hedges
 
 

@@ -410,12 +410,13 @@ def _scope_policy(reader: _Reader) -> doc.ScopePolicy:
         raise UsageError("decision hedge without a hedge", where=reader.at("hedge"), hint="say trigger and delay_ms")
     hedge: doc.Hedge | None = reader.part("hedge", _hedge, None)
     if decision == "hedge" and hedge is not None and hedge.deadline is not None:
-        total = hedge.deadline.total_ms
-        if hedge.delay_ms >= total:
-            raise UsageError(
-                f"delay_ms {hedge.delay_ms:g} is not below deadline.total_ms {total:g}: no copy would ever be sent",
-                where=reader.at("hedge.delay_ms"),
-            )
+        for name in ("attempt_ms", "total_ms"):
+            limit = getattr(hedge.deadline, name)
+            if limit is not None and hedge.delay_ms >= limit:
+                raise UsageError(
+                    f"delay_ms {hedge.delay_ms:g} is not below deadline.{name} {limit:g}: no copy would ever race",
+                    where=reader.at("hedge.delay_ms"),
+                )
     policy = doc.ScopePolicy(
         scope=reader.part("scope", _scope, doc.Scope()),
         decision=decision,
