@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,8 +20,8 @@ _BODY_HEADERS = ("content-type", "accept", "x-request-id")
 class Control:
     """A small client; metrics and aborts are asked without the key, which is for the target's API alone."""
 
-    def __init__(self, ca_file: str | None) -> None:
-        self._client = httpx.AsyncClient(timeout=TIMEOUT_S, verify=ca_file or True)
+    def __init__(self, context: ssl.SSLContext | bool) -> None:
+        self._client = httpx.AsyncClient(timeout=TIMEOUT_S, verify=context)
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import ssl
+import sys
 from typing import TYPE_CHECKING, Any
 
 from hedgectl import __version__
@@ -18,6 +20,17 @@ if TYPE_CHECKING:
     import httpx
 
 IDLE_S = 15.0  # servers close idle connections after 5 s (uvicorn) to 75 s (nginx); httpx drops one it sees closed
+
+
+def _settle_imports() -> None:
+    """Makes httpcore's search for absent event loop libraries free.
+
+    It tries ``import sniffio`` and then ``import trio`` at every event and lock; a failing import is not remembered and
+    walks the whole path each time, which was half of the CPU of a call. ``None`` in ``sys.modules`` fails at once.
+    """
+    for name in ("sniffio", "trio"):
+        if name not in sys.modules and importlib.util.find_spec(name) is None:
+            sys.modules[name] = None  # type: ignore[assignment]
 
 
 class Lane:
@@ -37,13 +50,13 @@ class Lane:
 class LanePool:
     """Lanes for one role (primary or copies); created on demand, at most as many as attempts in flight."""
 
-    def __init__(self, *, secure: bool = True, http2: bool = False, ca_file: str | None = None) -> None:
+    def __init__(self, context: ssl.SSLContext | bool, *, http2: bool = False) -> None:
         import httpx  # here, not at the first send, which it would delay
 
+        _settle_imports()
         self._client = httpx.AsyncClient
         self._http2 = http2
-        # One context for all lanes: loading the certificates costs more than a request.
-        self._context: ssl.SSLContext | bool = ssl.create_default_context(cafile=ca_file) if secure else False
+        self._context = context  # False: no TLS anywhere
         self._limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=IDLE_S)
         self._idle: list[Lane] = []
         self._closing: set[asyncio.Task[None]] = set()

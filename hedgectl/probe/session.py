@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets as random_bytes
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -77,10 +78,11 @@ class Session:
         self._url = settings.provider.resolve(settings.url)
         self._hedge_url = settings.provider.resolve(settings.hedge_url) if settings.hedge_url else self._url
         # Copies never share a pool with primaries: a stalled connection must not hold up its own rescue.
-        self._lanes, self._hedge_lanes = (
-            LanePool(secure=url.startswith("https:"), http2=settings.http2, ca_file=settings.ca_file)
-            for url in (self._url, self._hedge_url)
-        )
+        urls = (self._url, self._hedge_url, *(settings.metrics or ()))
+        # One context for all: loading the certificates costs more than a request. None is needed on plain http.
+        secure = any(url.startswith("https:") for url in urls)
+        self._context: ssl.SSLContext | bool = ssl.create_default_context(cafile=settings.ca_file) if secure else False
+        self._lanes, self._hedge_lanes = (LanePool(self._context, http2=settings.http2) for _ in range(2))
         self.ledger = Ledger(settings.caps, settings.prices, settings.answer_tokens)
         self.budget = HedgeBudget(
             settings.budget_ratio, settings.budget_burst, settings.hedges_in_flight, settings.caps.hedges
@@ -109,7 +111,7 @@ class Session:
         from hedgectl.probe.control import Control  # imports httpx
 
         s = self.settings
-        control = Control(s.ca_file)
+        control = Control(self._context)
         signals = Signals(
             s.suppress,
             control.get,

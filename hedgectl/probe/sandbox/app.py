@@ -161,6 +161,7 @@ class Sandbox:
             found = self._jobs.get(str(name))
             if found is not None:
                 found[0].abort(found[1])
+                self._jobs.pop(str(name), None)
         reply.whole(200, b"{}")
 
     def _route(self, request_id: str, copy_of: str | None, forced: int | None) -> int:
@@ -219,8 +220,12 @@ class Sandbox:
         finally:
             for task in (finished, left, aborted):
                 task.cancel()
-            self._jobs.pop(answer.name, None)
             self._routed.pop(request_id, None)
+            if answer.done.is_set() or job.gone.is_set():
+                self._jobs.pop(answer.name, None)
+            else:
+                # The engine runs on: it can still be told to stop.
+                answer.on_end = lambda: self._jobs.pop(answer.name, None)
 
 
 class _Answer:
@@ -237,6 +242,7 @@ class _Answer:
         self._replica = ""
         self.job: Job | None = None
         self.done = asyncio.Event()
+        self.on_end: Callable[[], object] = lambda: None
 
     def begin(self, replica: str) -> None:
         """A stream's headers go out at once, as vLLM's do."""
@@ -265,6 +271,7 @@ class _Answer:
                 self._whole()
         if last:
             self.done.set()
+            self.on_end()
 
     def cut(self) -> None:
         """The engine gave up: end the answer as it stands."""
