@@ -64,17 +64,21 @@ def ground(
     """(what to replay on, notes, replay check). The first is None with the reasons as notes where there is no replay."""
     if options.config is None:
         return None, [], None
-    fleet = fleet_of(options.config, workload, cancel=options.cancel)
-    against = refusals(fleet, workload, facts)
+    fleet = fleet_of(options.config, attempts, cancel=options.cancel)
+    gauge = options.config.get("engine.mean_running_requests")
+    against = refusals(fleet, workload, replace(facts, mean_running_gauge=gauge))
     if not against and float(np.mean(workload.replica < 0)) > 0.5:
         text = "no replica ids in the log: what a replica does cannot be fitted, so the screen decides"
         return None, [{"code": "no_replica_ids_no_replay", "level": "warning", "share": None, "text": text}], None
     if against:
-        return None, [one.note() for one in against], None
+        # That nobody confirmed the engines says it all: what else is missing would only matter after that.
+        told = [one for one in against if one.code == "engine_not_confirmed"] or against
+        return None, [one.note() for one in told], None
     options.say("compiling", 0.0)
     prepare(lambda text: options.say(text, 0.0))
     options.say("fitting", 0.0)
-    fit = fit_service(attempts, fleet)
+    fit = fit_service(workload, fleet, attempts)
+    fleet = fit.fleet
     setting = scenario.setting(workload, fit.service, fleet, seed=options.seed, routing_seen=fit.routing.seen)
     metric, p = parts(options.goal)
     projector = ReplayProjector.today(setting, tuple(sorted({0.5, 0.95, 0.99, p})), fleet.routing)

@@ -12,7 +12,7 @@ from hedgectl import cost, quantiles
 from hedgectl.fit import LogFacts
 from hedgectl.model import Workload
 from hedgectl.policy import Scope, ScopePolicy, Suppress
-from hedgectl.recommend import by_replay, gates, instead, search
+from hedgectl.recommend import by_replay, delay, gates, instead, search
 from hedgectl.recommend.arms import answered
 from hedgectl.recommend.entry import Findings, entry, notes
 from hedgectl.recommend.gates import Judged, judge, reason
@@ -50,9 +50,12 @@ def decide(
     if refusal is not None:
         return Decided(refusal, (), "matched")
     fields, missing = search.fields(workload, options)
-    if not fields:
-        return Decided(no_clock(scope, missing, options), (), "matched")
     given = policy_for(options, scope)
+    if given is None and not fields:
+        return Decided(no_trigger(scope, missing, options), (), "matched")
+    if given is not None and given.hedge is not None and not _timed(workload, given):
+        lacking = search.Missing(given.hedge.trigger, search.LOG_FIELDS[given.hedge.trigger])
+        return Decided(no_trigger(scope, [lacking], options), (), "matched")
     prices = cost.prices_for(workload, scope.model, options.prices)
     found, said, checked = by_replay.ground(workload, attempts or workload, facts or LogFacts(), options)
     if found is not None:
@@ -184,12 +187,24 @@ def too_little(workload: Workload, scope: Scope, options: Options, raced: int = 
     return None
 
 
-def no_clock(scope: Scope, missing: Sequence[search.Missing], options: Options) -> ScopePolicy:
-    """The target waits for something that this log does not time."""
-    names = ", ".join(m.log_field for m in missing) or "e2e_ms"
+def no_trigger(scope: Scope, missing: Sequence[search.Missing], options: Options) -> ScopePolicy:
+    """No trigger can be tried: no request may have a copy, or what the target waits for is not in the log."""
+    if any(m.nobody for m in missing):
+        text = "no request may have a copy: the rules of eligibility leave none (tools, caches, state, streams)"
+        return ScopePolicy(scope, "do_not_hedge", reasons=(reason("nothing_eligible", text, 0.0),))
+    names = ", ".join(dict.fromkeys(m.log_field for m in missing)) or "e2e_ms"
     whose = f"what {options.target} can see" if options.target else "a hedge timer"
     text = f"the log lacks the clock of {whose}: log {names}"
     return ScopePolicy(scope, "not_enough_data", reasons=(reason("missing_clock", text),))
+
+
+def _timed(workload: Workload, given: ScopePolicy) -> bool:
+    """Whether the log has the clock that a given policy waits on."""
+    everyone = np.ones(len(workload), dtype=bool)
+    trigger = given.hedge.trigger if given.hedge is not None else "response"
+    if trigger == "response_headers" and bool(np.mean(workload.streamed == 0) > 0.5):
+        return True  # the headers of a whole answer leave when it is ready
+    return delay.clock(workload, trigger, everyone) is not None
 
 
 def policy_for(options: Options, scope: Scope) -> ScopePolicy | None:

@@ -152,6 +152,17 @@ def notes(workload: Workload, policy: ScopePolicy, fields: Sequence[search.Field
             slow = delay.slow_mode_note(one.clock)
             if slow is not None:
                 found.append(slow)
+    hedged = (policy.projection or {}).get("hedged") or {}
+    budget = None if policy.hedge is None else policy.hedge.budget
+    if budget is not None and hedged:
+        refused = hedged["hedges_refused"]
+        due = hedged["hedge_rate"] + (refused["budget"] + refused["suppressed"]) / max(hedged["logical_requests"], 1)
+        if due > 1.2 * budget.ratio:
+            text = (
+                f"{due:.1%} of requests outlast the delay, which is above the budget of {budget.ratio:.1%} (and a burst of "
+                f"{budget.burst}): in the long run the others wait"
+            )
+            found.append({"code": "demand_above_budget", "level": "info", "share": round(due, 6), "text": text})
     if policy.projection is not None and not bool(np.any(workload.replica >= 0)):
         text = "no replica ids: copies were matched with any request of the same moment"
         found.append({"code": "no_replica_ids", "level": "warning", "share": None, "text": text})

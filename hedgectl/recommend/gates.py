@@ -75,6 +75,9 @@ def judge(
     """Applies the rules to all assumptions at once: each rule is decided by the assumption that is worst for it."""
     metric, p = parts(goal)
     name = f"{metric} {quantiles.name(p)}"
+    n = projections[0].unhedged.pool(metric).n
+    if n < quantiles.needed(p):
+        name += f" (not reliable with {n} requests)"
     ratios = [(ratio_of(each, metric, p), each) for each in projections]
     known = [(r, each) for r, each in ratios if r is not None]
     broken: list[dict[str, Any]] = []

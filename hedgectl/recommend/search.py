@@ -35,10 +35,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A trigger that the target needs and the log cannot time."""
+    """A trigger that cannot be tried: the log does not time it, or no request is eligible."""
 
     trigger: str
     log_field: str
+    nobody: bool = False  # the clock is there, but the rules leave no request
 
 
 LOG_FIELDS = {"first_token": "ttft_ms", "response": "e2e_ms", "response_headers": "headers_ms"}
@@ -58,8 +59,14 @@ def fields(workload: Workload, options: Options) -> tuple[list[Field], list[Miss
         if one is not None:
             found.append(one)
         else:
-            missing.append(Missing(name, LOG_FIELDS[name]))
+            missing.append(Missing(name, LOG_FIELDS[name], _nobody(workload, name)))
     return found, missing
+
+
+def _nobody(workload: Workload, trigger: str) -> bool:
+    """The log has this clock, so it is the rules that leave no request."""
+    everyone = np.ones(len(workload), dtype=bool)
+    return delay.clock(workload, trigger, everyone) is not None
 
 
 def _natural_triggers(workload: Workload) -> tuple[str, ...]:
