@@ -1,7 +1,7 @@
 -- name: formats/_flat_request
 -- End of _flat: a record is a whole logical request whose loser is not logged. A hedged record gives two attempts: the winner,
 -- and the loser, censored at the winner's end. k = 1 is the copy; it started hedge_delay after the request.
-SELECT * REPLACE (
+SELECT * EXCLUDE (hedged, hedge_delay, hedge_won, loser_replica, is_hedged, k, loser) REPLACE (
            CAST(CASE WHEN is_hedged THEN k ELSE attempt_no END AS INTEGER) AS attempt_no,
            CASE WHEN NOT is_hedged THEN cause WHEN k = 1 THEN 'hedge' ELSE 'primary' END AS cause,
            CASE WHEN loser THEN NULL ELSE attempt_id END AS attempt_id,
@@ -26,7 +26,6 @@ SELECT * REPLACE (
            CASE WHEN is_hedged THEN NOT loser ELSE won END AS won,
            CASE WHEN loser THEN NULL ELSE cost END AS cost,
            CASE WHEN loser THEN NULL ELSE currency END AS currency)
-    EXCLUDE (hedged, hedge_delay, hedge_won, loser_replica, is_hedged, k, loser)
 FROM (
     SELECT *, is_hedged AND (k = 1) <> coalesce(hedge_won, false) AS loser
     FROM (SELECT *, kind = 'attempt' AND hedged AS is_hedged, unnest(CASE WHEN kind = 'attempt' AND hedged THEN [0, 1] ELSE [0] END) AS k FROM rows)
