@@ -83,7 +83,9 @@ def terminal(view: View, *, width: int, color: bool) -> str:
             table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if color else "")
             for index, name in enumerate(block.columns):
                 text = index < block.left or not name  # a column without a name holds bars or remarks
-                table.add_column(name, justify="left" if text else "right", overflow="fold")
+                # a number is never broken from its unit: only text columns give way on a narrow terminal
+                widest = 0 if text else max((len(row[index]) for row in block.rows), default=0)
+                table.add_column(name, justify="left" if text else "right", overflow="fold", min_width=widest or None)
             for row in block.rows:
                 table.add_row(*[RichText(cell) for cell in row])
             console.print(table)

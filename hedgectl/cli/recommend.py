@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgectl.cli import opening, output
+from hedgectl.cli import blocks, opening, output
 from hedgectl.cli.options import Printing, Source, duration, grouped, share
 from hedgectl.errors import ExitCode, UsageError
 
@@ -136,8 +136,13 @@ def _split_and_verdict(found: Opened) -> list[Any]:
 
     split = breakdown(found.con, found.prepared)
     verdict = diagnose(found.con, found.prepared)
-    # the notes of one selection are the same in all three documents: the policy's are printed, once
-    return [*_views({**split, "notes": []}), *_views({**verdict, "window": {}, "notes": []})]
+    # in short: diagnose has the evidence in tables, and the notes of one selection are printed once, with the policy
+    said = [
+        block
+        for block in _views({**verdict, "window": {}, "notes": [], "advice": []})
+        if isinstance(block, blocks.Text)
+    ]
+    return [*_views({**split, "notes": []}), *said]
 
 
 def _views(doc: dict[str, Any]) -> list[Any]:

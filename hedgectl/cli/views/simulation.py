@@ -29,30 +29,25 @@ def view(doc: dict[str, Any]) -> View:
     blocks += _check(doc.get("replay_check"))
     rows, records = [], []
     for load in doc.get("loads") or []:
-        for name, key in ARMS:
-            arm = load.get(key)
-            if not arm:
-                continue
+        shown = [(name, load[key]) for name, key in ARMS if load.get(key)]
+        beside = [load["label"], *_facts(load), "", ""]
+        for (name, arm), at_left in zip(shown, beside, strict=False):
             rows.append(
                 [
-                    load["label"] if key == "unhedged" else "",
-                    f"{load['scale']:.2f}" if key == "unhedged" else "",
-                    f"{load['rho']:.2f}" if key == "unhedged" and load.get("rho") is not None else "",
+                    at_left,
                     name,
                     *(quantile(arm.get("e2e_ms"), p) for p in ("p50", "p95", "p99")),
                     *(quantile(arm.get("ttft_ms"), p) for p in ("p95", "p99")),
                     share(arm.get("hedge_rate")),
                     share(arm.get("win_rate"), 0),
                     count((arm.get("gpu_seconds") or {}).get("wasted")) if arm.get("gpu_seconds") else UNKNOWN,
-                    {True: "yes", False: "NO"}.get(load.get("stable"), UNKNOWN) if key == "unhedged" else "",
                 ]
             )
             records.append(_record(load, name, arm))
     if rows:
-        columns = (
-            "load", "times", "rho", "arm", "e2e p50", "p95", "p99", "TTFT p95", "p99", "copies", "wins", "GPU s wasted", "stable",
-        )  # fmt: skip
-        blocks.append(Table("", columns, rows, records=records, main=True, left=1))
+        columns = ("load", "arm", "e2e p50", "p95", "p99", "TTFT p95", "p99", "copies", "wins", "wasted s")
+        blocks.append(Table("", columns, rows, records=records, main=True, left=2))
+        blocks.append(Text("GPU seconds of losers in the whole window", "wasted s"))
     holds = doc.get("holds_up_to") or {}
     if holds.get("scale") is not None:
         blocks.append(Text(f"up to {holds['scale']:.2f} times today's load: {holds.get('reason') or ''}", "holds"))
@@ -60,6 +55,12 @@ def view(doc: dict[str, Any]) -> View:
     if worst:
         blocks.append(Text(", ".join(str(v).replace("_", " ") for v in worst.values() if v), "worst of"))
     return [*blocks, *notes(doc)]
+
+
+def _facts(load: dict[str, Any]) -> list[str]:
+    """What stands under a load's name: how much it is, and whether the fleet keeps up."""
+    rho = "" if load.get("rho") is None else f", rho {load['rho']:.2f}"
+    return [f"x {load['scale']:.2f}{rho}", "NOT STABLE" if load.get("stable") is False else ""]
 
 
 def _check(check: dict[str, Any] | None) -> list[Block]:

@@ -35,7 +35,7 @@ def view(doc: dict[str, Any]) -> View:
 
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:
-    flat = {k: v for k, v in row.items() if not isinstance(v, dict)} | row["scope"]
+    flat: dict[str, Any] = {k: v for k, v in row.items() if not isinstance(v, dict)} | row["scope"]
     for metric in ("e2e_ms", "ttft_ms", "ttfc_streamed_ms", "ttfc_whole_ms"):
         flat |= {f"{metric}_{p}": row[metric].get(p) for p in ("n", "p50", "p95", "p99")}
     return flat
