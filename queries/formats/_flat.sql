@@ -88,6 +88,7 @@ WITH x AS (
                     WHEN ttft_raw IS NOT NULL AND ttft_ns IS NULL AND ttft_raw > e2e_raw + {{resolution_ns}} THEN 'ttft_beyond_e2e'
                     WHEN ttft_raw IS NOT NULL AND ttft_ns IS NULL THEN 'ttft_equals_e2e'
                     WHEN ttft_s IS NOT NULL AND ttft IS NULL THEN 'ttft_unreadable'
+                    WHEN status = 'ok' AND completion_tokens >= 20 AND ttft_ns >= e2e_raw * 0.95 THEN 'ttft_near_e2e'
                     WHEN {{cross_clock}} AND first_token IS NOT NULL THEN 'cross_clock' END,
                CASE WHEN (queue_s IS NOT NULL AND queue_ns IS NULL) OR (prefill_s IS NOT NULL AND prefill_ns IS NULL)
                          OR (decode_s IS NOT NULL AND decode_ns IS NULL) OR (tool_wait_s IS NOT NULL AND tool_wait_ns IS NULL)

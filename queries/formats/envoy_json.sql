@@ -37,7 +37,7 @@ WITH x AS (
     FROM raw
 ), t AS (
     SELECT line, record, v,
-           coalesce(s_ns(v.start_epoch), iso_ns(present(v.start_time))) AS start_ns,
+           coalesce(s_ns(v.start_epoch), time_ns(present(v.start_time))) AS start_ns,
            is_naive(present(v.start_time)) AND s_ns(v.start_epoch) IS NULL AS naive,
            coalesce(us_ns(v.cd_total), ms_ns(v.duration)) AS total_ns,
            TRY_CAST(v.response_code AS INTEGER) AS code,

@@ -16,7 +16,8 @@
 -- traps: completionStartTime equal to endTime is the writer's fallback, so TTFT is unknown ; a streamed success row after a retry
 --   starts at the request, a whole answer at the winning attempt ; only the first failed attempt has a row ; cache hits name a
 --   replica that was not called ; status success with error_code 499 is a client that left ; a whole answer whose client left is
---   unmarked ; trace_id may be a whole session, so the request is litellm_call_id ; queue time is missing
+--   unmarked ; a role chunk sent before prefill makes the first token up to 0.2 s too early ; old proxies start /v1/messages rows at the
+--   response headers ; naive times are UTC whatever the zone of the proxy ; trace_id may be a whole session, so the request is litellm_call_id ; queue time is missing
 WITH x AS (
     -- one pass a record: from_json walks its keys once, a list of paths would look each one up
     SELECT line, record, j, from_json(j, '{
@@ -81,7 +82,9 @@ SELECT line, record,
            CASE WHEN first_ns < start_ns THEN 'clock_skew'
                 WHEN first_ns = start_ns AND end_ns > start_ns THEN 'ttft_zero'
                 WHEN v.stream = 'true' AND state = 'ok' AND first_ns >= end_ns THEN 'ttft_equals_e2e'
-                WHEN first_ns IS NOT NULL AND ttft IS NULL AND code IN (460, 499) THEN 'ttft_after_hangup' END,
+                WHEN first_ns IS NOT NULL AND ttft IS NULL AND code IN (460, 499) THEN 'ttft_after_hangup'
+                -- an upstream that holds its answer back until it is complete
+                WHEN state = 'ok' AND completion_tokens >= 20 AND ttft >= raw_e2e * 0.95 THEN 'ttft_near_e2e' END,
            CASE WHEN said = 'failure' AND raw_e2e = 0 THEN 'zero_length_failure' END), '') AS note,
        -- a session id may stand in trace_id and join a whole conversation; the call id is one request with its retries
        coalesce(to_text(v.litellm_call_id), to_text(v.request_id), to_text(v.trace_id), to_text(v.id)) AS request_id,
