@@ -1,0 +1,1 @@
+"""Bench cases of ``hedgectl bench``, one file each: ``CASE`` and ``run``."""
