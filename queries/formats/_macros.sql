@@ -151,12 +151,7 @@ CREATE OR REPLACE TEMP MACRO tool_list(s) AS
          WHEN s[1] = '{' THEN NULL
          ELSE array_to_string(list_sort(list_distinct(list_filter(list_transform(string_split(s, ','), lambda t: trim(t)), lambda n: n <> ''))), ',') END;
 
--- OTLP JSON attributes -> LIST of {key, value}; then otlp_attr(list, key) -> text of its value whatever its type. The list form of
--- the specification is read, in camelCase and snake_case, and a plain object of names and values. Lists come back as JSON text.
-CREATE OR REPLACE TEMP MACRO otlp_attrs(attributes) AS
-    CASE WHEN json_type(attributes) = 'OBJECT' THEN
-             list_transform(json_keys(attributes), lambda k: {'key': k, 'value': json_extract(attributes, '/' || replace(replace(k, '~', '~0'), '/', '~1'))})
-         ELSE from_json(attributes, '[{"key":"VARCHAR","value":"JSON"}]') END;
+-- one OTLP value object, or a bare JSON value -> text whatever its type; lists come back as JSON text.
 CREATE OR REPLACE TEMP MACRO otlp_text(v) AS
     CASE WHEN json_type(v) = 'OBJECT' THEN
              coalesce(json_extract_string(v, '$.stringValue'), json_extract_string(v, '$.intValue'), json_extract_string(v, '$.doubleValue'),
@@ -165,7 +160,14 @@ CREATE OR REPLACE TEMP MACRO otlp_text(v) AS
                       json_extract_string(v, '$.string_value'), json_extract_string(v, '$.int_value'), json_extract_string(v, '$.double_value'),
                       json_extract_string(v, '$.bool_value'), json_extract_string(v, '$.array_value.values'))
          ELSE json_extract_string(v, '$') END;
-CREATE OR REPLACE TEMP MACRO otlp_attr(attrs, k) AS otlp_text(list_filter(attrs, lambda a: a.key = k)[1].value);
+-- OTLP JSON attributes -> LIST of {key, text}; then otlp_attr(list, key) -> text. Make the list once a span: it is the dear part.
+-- Read are the list of the specification, in camelCase and snake_case, and a plain object of names and values.
+CREATE OR REPLACE TEMP MACRO otlp_attrs(attributes) AS
+    CASE WHEN json_type(attributes) = 'OBJECT' THEN
+             list_transform(json_keys(attributes), lambda k: {'key': k,
+                 'text': otlp_text(json_extract(attributes, '/' || replace(replace(k, '~', '~0'), '/', '~1')))})
+         ELSE list_transform(from_json(attributes, '[{"key":"VARCHAR","value":"JSON"}]'), lambda a: {'key': a.key, 'text': otlp_text(a.value)}) END;
+CREATE OR REPLACE TEMP MACRO otlp_attr(attrs, k) AS list_filter(attrs, lambda a: a.key = k)[1].text;
 -- hex id in lower case; base64 ids (24 or 12 characters ending in '=', some SDKs) are turned into hex.
 CREATE OR REPLACE TEMP MACRO otlp_id(s) AS
     CASE WHEN s = '' THEN NULL
