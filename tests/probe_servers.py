@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -47,6 +48,7 @@ class Exchange:
     _write: Callable[[bytes], None]
     _end: Callable[[], None]
     _reset: Callable[[], None]
+    _half_close: Callable[[], None]
     gone: asyncio.Event
     arrived: float = field(default_factory=time.monotonic)
     gone_at: float | None = None
@@ -80,6 +82,10 @@ class Exchange:
 
     def reset(self) -> None:
         self._reset()
+
+    def half_close(self) -> None:
+        """Closes our sending side in the middle of the body; the receiving side stays open."""
+        self._half_close()
 
     async def wait(self, seconds: float) -> bool:
         """Sleeps; False at once if the client goes away meanwhile."""
@@ -148,6 +154,7 @@ class Scripted:
             reply.write,
             reply.end,
             reply.abort,
+            lambda: reply._transport.write_eof(),
             reply.gone,
         )
         await self.run(exchange)
@@ -221,7 +228,8 @@ class _H2Connection(asyncio.Protocol):
     def _flush(self) -> None:
         data = self._h2.data_to_send()
         if data and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+            with contextlib.suppress(RuntimeError):  # half closed
+                self._transport.write(data)
 
     def _serve(self, stream: int) -> None:
         headers, body = self._streams.pop(stream)
@@ -242,12 +250,17 @@ class _H2Connection(asyncio.Protocol):
             lambda data: self._safely(lambda: self._h2.send_data(stream, data)),
             lambda: self._safely(lambda: self._h2.end_stream(stream)),
             lambda: self._safely(lambda: self._h2.reset_stream(stream, 2)),
+            self._half_close,
             gone,
         )
         task = asyncio.create_task(self._owner.run(exchange))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return None
+
+    def _half_close(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write_eof()
 
     def _answer(self, stream: int, status: int, body: bytes) -> None:
         self._h2.send_headers(stream, [(":status", str(status))])

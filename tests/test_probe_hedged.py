@@ -13,8 +13,9 @@ from probe_servers import DONE, Exchange, Script, Scripted, chunk, usage
 from hedgectl.probe import prompts, providers
 from hedgectl.probe.caps import Caps
 from hedgectl.probe.hedged import HedgeRules
+from hedgectl.probe.outcome import Outcome
 from hedgectl.probe.records import CallRecord
-from hedgectl.probe.session import Outcome, Session
+from hedgectl.probe.session import Session
 from hedgectl.probe.settings import ProbeSettings
 
 RULES = HedgeRules("first_token", "first_token", delay_s=0.15, total_s=3.0, attempt_s=2.5)

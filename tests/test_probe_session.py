@@ -17,9 +17,10 @@ from test_probe_hedged import RULES, answer, run, settings
 from hedgectl.policy import Suppress
 from hedgectl.probe import compare, result
 from hedgectl.probe.caps import Caps, Prices
+from hedgectl.probe.outcome import Outcome
 from hedgectl.probe.sandbox.app import Sandbox, SandboxSettings
 from hedgectl.probe.sandbox.engine import Law
-from hedgectl.probe.session import Outcome, Session
+from hedgectl.probe.session import Session
 
 QUICK = Law(0.005, 0.0, 0.005, 0.0005)
 
@@ -267,7 +268,7 @@ def test_chaos_ends_with_every_attempt_accounted_for() -> None:
     rng = random.Random(5)
 
     async def script(x: Exchange) -> None:
-        kind = rng.randrange(9)
+        kind = rng.randrange(10)
         await x.wait(rng.random() * 0.3)
         if kind == 0:
             return x.reset()
@@ -288,6 +289,10 @@ def test_chaos_ends_with_every_attempt_accounted_for() -> None:
             x.finish()
             return None
         if kind == 6:
+            await x.wait(5)
+            return None
+        if kind == 7:
+            x.half_close()
             await x.wait(5)
             return None
         await answer(x, "b", "c", gap=rng.random() * 0.1)

@@ -9,9 +9,9 @@ from typing import Any
 
 from hedgectl.probe import compare, eligibility
 from hedgectl.probe.caps import Prices
+from hedgectl.probe.outcome import Outcome
 from hedgectl.probe.records import AttemptRecord, CallRecord
 from hedgectl.probe.schedule import HEDGED, UNHEDGED
-from hedgectl.probe.session import Outcome
 from hedgectl.probe.settings import ProbeSettings, shown_url
 from hedgectl.quantiles import summary
 
@@ -204,16 +204,20 @@ def _tokens(record: AttemptRecord | None) -> int | None:
 
 
 def _void(outcome: Outcome, measured: Sequence[CallRecord], lag: Sequence[float]) -> str | None:
+    s = outcome.settings
     if not measured:
         return "no request was answered" if not outcome.interrupted else "interrupted before any answer"
     if not any(c.status == "ok" for c in measured):
         return "every request failed"
-    ttft = summary([v[0] for c in measured if (v := compare.ttft_ms(c)) is not None and v[1]], ps=(0.5,))["p50"]
+    # whole answers have no first token: there the answer itself is the measure
+    first = compare.ttft_ms if s.stream else compare.e2e_ms
+    name = "TTFT" if s.stream else "e2e"
+    typical = summary([v[0] for c in measured if (v := first(c)) is not None and v[1]], ps=(0.5,))["p50"]
     ordered = sorted(lag)
     p99 = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))] if ordered else 0.0
-    if ttft is not None and p99 > LAG_LIMIT * ttft:
+    if typical is not None and p99 > LAG_LIMIT * typical:
         return (
-            f"this client sent too late: lag p99 {p99:.1f} ms is more than 10 % of the TTFT p50 of {ttft:.1f} ms; "
+            f"this client sent too late: lag p99 {p99:.1f} ms is more than 10 % of the {name} p50 of {typical:.1f} ms; "
             "lower --rates or use an idle machine"
         )
     return None

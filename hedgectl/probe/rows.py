@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hedgectl import sql
+from hedgectl.probe.outcome import Outcome
 from hedgectl.probe.prompts import tool_name
 from hedgectl.probe.records import AttemptRecord, CallRecord
 from hedgectl.probe.result import bills_of
-from hedgectl.probe.session import Outcome
 
 if TYPE_CHECKING:
     from hedgectl.store import Store

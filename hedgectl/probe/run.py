@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from hedgectl.errors import ExitCode, HedgectlError, NotEnoughData, UnreachableError
-from hedgectl.probe.session import Outcome, Session
+from hedgectl.probe.outcome import Outcome
+from hedgectl.probe.session import Session
 from hedgectl.probe.settings import ProbeSettings
 
 _SIGNALS = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}

@@ -7,7 +7,7 @@ import secrets as random_bytes
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from hedgectl.probe import attempt, hedged, schedule
@@ -17,6 +17,7 @@ from hedgectl.probe.caps import Ledger
 from hedgectl.probe.eligibility import eligible
 from hedgectl.probe.gauges import Gauges
 from hedgectl.probe.lanes import LanePool
+from hedgectl.probe.outcome import Outcome
 from hedgectl.probe.records import AttemptRecord, CallRecord, Cause
 from hedgectl.probe.schedule import HEDGED, Planned
 from hedgectl.probe.settings import ProbeSettings
@@ -27,39 +28,6 @@ OWN_SHARE = (
     0.05  # of the target's load, above which arms stand in blocks: coin-flipped arms would share each other's harm
 )
 GUESSED_TOKEN_S = 0.02  # for that share only, before any answer was timed
-
-
-@dataclass(slots=True)
-class Outcome:
-    """Everything a run leaves behind, for ``result`` and ``rows``."""
-
-    settings: ProbeSettings
-    run_id: str
-    model: str
-    epoch_ns: int  # UTC of monotonic 0 of the records
-    plan: Sequence[Planned]
-    blocks: bool
-    calls: list[CallRecord] = field(default_factory=list)
-    checks: list[CallRecord] = field(default_factory=list)  # sent only to watch a cancel
-    stopped: str | None = None
-    interrupted: str | None = None  # SIGINT | SIGTERM
-    cancel: dict[str, Any] = field(default_factory=dict)
-    enforced: list[dict[str, Any]] = field(default_factory=list)
-    not_enforced: list[str] = field(default_factory=list)
-    stand_in: bool = False
-    engine: str | None = None
-    metrics_seen: bool = False
-    aborts_sent: int = 0
-    abort_missing: bool = False
-    tokens_booked: int = 0
-    spend_booked: float = 0.0
-    opened_connections: int = 0
-    suppressed_by: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def everything(self) -> list[CallRecord]:
-        """All logical requests that were sent, in the order of the plan."""
-        return [*self.calls, *self.checks]
 
 
 class Session:
@@ -188,7 +156,7 @@ class Session:
                 break
             call = CallRecord(
                 planned.index,
-                f"hp-{self._run_id}-{planned.index:07d}",
+                self._request_id(planned.index),
                 planned.arm,
                 planned.rate_per_s,
                 due,
@@ -229,13 +197,10 @@ class Session:
             self.stop(f"cap_{refused}")
             return False
         outcome.calls.append(call)
-        self._run_task(self._call(call, first))
-        return True
-
-    def _run_task(self, work: Any) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(work)
+        task = asyncio.create_task(self._call(call, first))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return True
 
     async def _call(self, call: CallRecord, first: AttemptRecord) -> None:
         rules = self.settings.rules
@@ -411,31 +376,24 @@ class Session:
         if before is None or before.running is None:
             return
         self.canceller.others = before.running + (before.waiting or 0.0)
+        number = len(outcome.plan) + len(outcome.checks)
         call = CallRecord(
-            len(outcome.plan) + len(outcome.checks),
-            f"hp-{self._run_id}-{len(outcome.plan) + len(outcome.checks):07d}",
-            schedule.UNHEDGED,
-            self.settings.rates[-1],
-            time.monotonic_ns(),
-            -1,
-            warm_up=True,
+            number, self._request_id(number), schedule.UNHEDGED, self.settings.rates[-1], time.monotonic_ns(), -1, True
         )
         first = self._new_record(0, "primary")
         if self.ledger.admit(first, self._prompt(call), logical=True) is not None:
             return
         outcome.checks.append(call)
         task = asyncio.create_task(hedged.unhedged_call(call, self.settings.rules, self, first))
-        deadline = time.monotonic() + self.settings.rules.attempt_s
-        while not task.done() and first.pieces < 2 and time.monotonic() < deadline:
-            await asyncio.sleep(0.005)
-        if not task.done() and first.pieces >= 2 and first.first_token_ns is not None:
-            gap = (time.monotonic_ns() - first.first_token_ns) / 1e9 / max(first.pieces - 1, 1)
-            remaining = gap * (self.settings.answer_tokens - first.pieces)
-            task.cancel()
-            await asyncio.wait([task])
-            self.canceller.lost(first, remaining)
-        else:
-            task.cancel()
-            await asyncio.wait([task])
-        self.ledger.settle(first)
-        await self.canceller.close()
+        while not task.done() and first.pieces < 2:  # the attempt's own deadline ends it
+            await asyncio.wait([task], timeout=0.005)
+        seen = time.monotonic_ns()
+        task.cancel()
+        await asyncio.wait([task])
+        if first.error_kind == "client_gone" and first.first_token_ns is not None:
+            gap_s = (seen - first.first_token_ns) / 1e9 / max(first.pieces - 1, 1)
+            self.canceller.lost(first, gap_s * (self.settings.answer_tokens - first.pieces))
+            await self.canceller.close()
+
+    def _request_id(self, number: int) -> str:
+        return f"hp-{self._run_id}-{number:07d}"

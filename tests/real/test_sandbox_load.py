@@ -18,9 +18,10 @@ from hedgectl.policy import Suppress
 from hedgectl.probe import compare, prompts, providers, result
 from hedgectl.probe.caps import Caps
 from hedgectl.probe.hedged import HedgeRules
+from hedgectl.probe.outcome import Outcome
 from hedgectl.probe.sandbox.app import Sandbox, SandboxSettings
 from hedgectl.probe.sandbox.engine import Law
-from hedgectl.probe.session import Outcome, Session
+from hedgectl.probe.session import Session
 from hedgectl.probe.settings import ProbeSettings
 from hedgectl.sim import layout
 from hedgectl.sim.inputs import Jobs, Rule
