@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # numba's own cache looks only at the file of the outermost function, so a change in another file would be missed:
 # the folder's name is a hash of all files that hold compiled code.
-_COMPILED = ("layout.py", "heaps.py", "engine.py", "hedging.py", "kernel.py")
+_COMPILED = ("layout.py", "heaps.py", "engine.py", "hedging.py", "kernel.py", "queue.py")
 
 
 def _load() -> ModuleType | None:
