@@ -130,11 +130,11 @@ def test_no_secret_in_anything_that_is_written(tmp_path: Path) -> None:
             x.send(json.dumps({"error": {"message": f"bad key {said}"}}).encode())
             x.finish()
         elif x.number % 3 == 1:
-            x.start(x_served_by=said)
+            x.start(x_served_by=said, x_replica=said)
             x.send(b"data: " + json.dumps({"error": {"message": said}}).encode() + b"\n\n")
             x.finish()
         else:
-            x.start()
+            x.start(x_replica=said)
             await answer(x, said, "b")
 
     db, out = tmp_path / "p.duckdb", tmp_path / "out.json"

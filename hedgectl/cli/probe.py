@@ -107,6 +107,9 @@ def probe(
         str | None, typer.Option("--hedge-url", metavar="URL", help="where copies go; else the same")
     ] = None,
     key_env: Annotated[str | None, typer.Option("--key-env", metavar="VARIABLE", help="holds the API key")] = None,
+    hedge_key_env: Annotated[
+        str | None, typer.Option("--hedge-key-env", metavar="VARIABLE", help="the key for --hedge-url on another host")
+    ] = None,
     header_env: Annotated[
         list[str] | None, typer.Option("--header-env", metavar="NAME=VARIABLE", help="a header from the environment")
     ] = None,
@@ -172,6 +175,7 @@ def probe(
             template=template,
             hedge_url=hedge_url,
             key_env=key_env,
+            hedge_key_env=hedge_key_env,
             header_env=tuple(header_env or ()),
             http2=http2,
             ca_file=ca_file,

@@ -13,7 +13,7 @@ from hedgectl.policy import Budget, PolicyDocument, Suppress
 from hedgectl.probe import prompts, providers, result
 from hedgectl.probe.caps import Caps, Prices
 from hedgectl.probe.providers import generic
-from hedgectl.probe.settings import ProbeSettings, check_url, pick_policy, rules_from, secrets_from, shown_url
+from hedgectl.probe.settings import ProbeSettings, Secrets, check_url, pick_policy, rules_from, secrets_from, shown_url
 
 # Blocks of a twelfth of the run give six pairs to resample; shorter ones would leak into each other.
 BLOCKS, SHORTEST_BLOCK_S, LONGEST_BLOCK_S = 12, 5.0, 30.0
@@ -52,6 +52,7 @@ class Flags:
     template: Path | None = None
     hedge_url: str | None = None
     key_env: str | None = None
+    hedge_key_env: str | None = None
     header_env: tuple[str, ...] = ()
     http2: bool = False
     ca_file: Path | None = None
@@ -89,7 +90,7 @@ def settings(f: Flags) -> ProbeSettings:
     hedge = None if scope is None else scope.hedge
     rules = rules_from(
         scope,
-        trigger=f.trigger,
+        trigger=f.trigger or ("response" if scope is None and not f.stream else None),
         delay_s=f.delay_s,
         deadline_s=f.deadline_s,
         attempt_timeout_s=f.attempt_timeout_s,
@@ -144,7 +145,21 @@ def settings(f: Flags) -> ProbeSettings:
         policy_id=None if f.policy is None else f.policy.policy_id(),
         different_replica=hedge is not None and hedge.target.different_replica,
         secrets=secrets_from(f.key_env, f.header_env),
+        hedge_secrets=_hedge_secrets(f),
     )
+
+
+def _hedge_secrets(f: Flags) -> Secrets:
+    """The key goes to another host only if it is named for it; further headers do not go there at all."""
+    same_host = f.hedge_url is None or urlsplit(f.hedge_url).hostname == urlsplit(f.url).hostname
+    if same_host:
+        return secrets_from(f.hedge_key_env or f.key_env, f.header_env)
+    if f.hedge_key_env is None and f.key_env is not None:
+        raise UsageError(
+            "copies go to another host, and no key is named for it",
+            hint="give --hedge-key-env VARIABLE; it may name the same variable as --key-env",
+        )
+    return secrets_from(f.hedge_key_env, ())
 
 
 def _block(f: Flags) -> float:

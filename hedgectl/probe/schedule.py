@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,14 +63,22 @@ def make(
         for at in times[:extra]:
             plan.append(Planned(len(plan), round(at * 1e9), UNHEDGED, rate, -1, warm_up=True))
         rest = times[extra:]
-        size = len(rest) / (2 * _pairs(len(rest), rate * block_s)) if blocks and rest else 1.0
-        for k, at in enumerate(rest):
-            block = int(k / size + 1e-9)
-            first_hedged = coin(seed, "arm", pair + block // 2)
-            arm = HEDGED if (block % 2 == 0) == first_hedged else UNHEDGED
-            plan.append(Planned(len(plan), round(at * 1e9), arm, rate, pair + block // 2))
-        pair += math.ceil(len(rest) / size / 2 - 1e-9) if rest else 0
+        pairs = _pairs(len(rest), rate * block_s) if blocks else len(rest) // 2
+        for at, (k, second) in zip(rest, _halves(len(rest), pairs), strict=True):
+            arm = HEDGED if coin(seed, "arm", pair + k) != second else UNHEDGED
+            plan.append(Planned(len(plan), round(at * 1e9), arm, rate, pair + k))
+        pair += max(pairs, 1)
     return plan
+
+
+def _halves(requests: int, pairs: int) -> list[tuple[int, bool]]:
+    """(pair, whether in its second half) of each request; halves of a pair are equal, an odd one is added at the end."""
+    half = requests // 2
+    rows: list[tuple[int, bool]] = []
+    for k in range(pairs):
+        size = round((k + 1) * half / pairs) - round(k * half / pairs)
+        rows += [(k, False)] * size + [(k, True)] * size
+    return rows + [(max(pairs - 1, 0), True)] * (requests - len(rows))
 
 
 def _pairs(requests: int, per_block: float) -> int:

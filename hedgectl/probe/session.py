@@ -100,7 +100,8 @@ class Session:
             canceller.engine = s.engine or (signals.latest.engine if signals.latest else None)
             self._engine_id = canceller.engine == "sglang"
             if not self._model:
-                self._model = await control.first_model(s.provider, s.url, s.secrets)
+                found = await control.first_model(s.provider, s.url, s.secrets)
+                self._model = s.secrets.clean(found) or ""
             blocks = s.arms == "blocks" or (s.arms == "auto" and self._own_share(signals.latest) > OWN_SHARE)
             plan = self.plan(blocks)
             wall, tick = time.time_ns(), time.monotonic_ns()
@@ -307,6 +308,7 @@ class Session:
     async def send(self, call: CallRecord, record: AttemptRecord, race: hedged.Race, until_ns: int) -> None:
         copy = record.cause == "hedge"
         url = self._hedge_url if copy else self._url
+        secrets = self.settings.hedge_secrets if copy else self.settings.secrets
         wire = self.settings.provider.request(
             Ask(
                 url,
@@ -315,11 +317,11 @@ class Session:
                 self.settings.stream,
                 self.settings.answer_tokens,
                 record.attempt_id,
-                self.settings.secrets.key,
+                secrets.key,
                 self._engine_id,
             )
         )
-        extra = self.settings.secrets.headers
+        extra = secrets.headers
         if record.number > 0:
             # For gateways that keep copies apart; others pass it over.
             extra = (*extra, ("x-hedge-of", call.attempts[0].attempt_id))
@@ -333,6 +335,7 @@ class Session:
             )
         finally:
             self._flying.pop(record.attempt_id, None)
+            record.replica = secrets.clean(record.replica)
             self.ledger.settle(record)
             if record.error_kind == "rate_limited":
                 self.signals.rate_limited(record.retry_after_s)

@@ -24,6 +24,11 @@ class Secrets:
     key: str | None = field(default=None, repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
+    def clean(self, text: str | None) -> str | None:
+        """What a server said, unless it says a secret back: then nothing."""
+        held = [self.key, *(value for _, value in self.headers)]
+        return None if text is None or any(value in text for value in held if value) else text
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeSettings:
@@ -65,6 +70,7 @@ class ProbeSettings:
     policy_id: str | None = None
     different_replica: bool = False
     secrets: Secrets = Secrets()
+    hedge_secrets: Secrets = Secrets()  # of the address of the copies
 
 
 def rules_from(
