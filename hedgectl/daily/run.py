@@ -23,6 +23,22 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MIN_DIGEST_SHIFT = 0.01  # merged digests move a delay only beyond what a bucket can say
+# checks that speak of broken data; the others name habits of a source that the analysis allows for
+_BROKEN = frozenset(
+    {
+        "clock_skew",
+        "hour_shift",
+        "negative_parts",
+        "no_arrival",
+        "parts_exceed_e2e",
+        "sums",
+        "time_out_of_range",
+        "tokens_out_of_range",
+        "ttft_after_end",
+        "two_winners",
+        "weight",
+    }
+)
 _DAY_NS = 86_400_000_000_000
 _PRIMARY = {"response": "primary_e2e", "first_token": "primary_ttft"}
 
@@ -171,8 +187,7 @@ def _recommended(job: Job, memory: store.Store) -> tuple[PolicyDocument, dict[st
             )
         document = recommendation.recommend(memory.con, prepared, job.options)
         found = checks.check(memory.con, prepared)
-    rules = found.get("rules") or found.get("checks") or []
-    bad = {r["rule"]: r["offenders"] / max(prepared.attempts, 1) for r in rules if r.get("level", "error") == "error"}
+    bad = {r["rule"]: r["offenders"] / max(prepared.attempts, 1) for r in found["rules"] if r["rule"] in _BROKEN}
     return parse(document), bad
 
 
