@@ -1,6 +1,6 @@
 """Does the probe measure what the replay says? The sandbox at three loads, arms in blocks, against the same requests replayed.
 
-Two replicas, so that a copy's target is known: the replay gets the arrivals, answer lengths and routing that the probe
+The replay gets the arrivals, answer lengths and routing (of primaries, and of the copies that were sent) that the probe
 saw, and must give the same percentiles. Needs a machine with a core to spare; takes about eleven minutes.
 """
 
@@ -30,9 +30,9 @@ from hedgectl.sim.run import run as simulate
 
 pytestmark = pytest.mark.real
 
-LAW = Law(prefill_base_s=0.06, prefill_per_token_s=0.0, decode_base_s=0.03, decode_per_sequence_s=0.002, max_running=4)
-ANSWER, SIGMA, REPLICAS = 12.0, 0.5, 2
-DELAY_S, WAITING = 0.3, 0.9
+LAW = Law(prefill_base_s=0.12, prefill_per_token_s=0.0, decode_base_s=0.06, decode_per_sequence_s=0.004, max_running=4)
+ANSWER, SIGMA, REPLICAS = 12.0, 0.5, 4
+DELAY_S, WAITING = 0.5, 0.9
 EACH = 600  # requests an arm
 
 
@@ -90,6 +90,13 @@ def replayed(outcome: Outcome) -> dict[str, dict[str, float]]:
     arrival = (arrival - arrival[0]) / 1e9
     tokens = np.array([(c.winning.completion_tokens if c.winning else 0) or 1 for c in calls], dtype=np.float64) - 1.0
     hedged = np.array([c.arm == "hedged" for c in calls])
+    pick = np.random.default_rng(1).random((len(calls), 2))
+    for row, call in enumerate(calls):
+        primary, *copies = [a.replica for a in call.attempts]
+        if copies and copies[0] and primary:
+            # the k-th of the replicas left after the primary's
+            place = int(copies[0][1:]) - (int(copies[0][1:]) > int(primary[1:]))
+            pick[row, 1] = (place + 0.5) / (REPLICAS - 1)
     jobs = Jobs.of(
         arrival,
         tokens,
@@ -97,6 +104,7 @@ def replayed(outcome: Outcome) -> dict[str, dict[str, float]]:
         logged=np.array([int((c.attempts[0].replica or "r0")[1:]) for c in calls]),
         clock=layout.FIRST_TOKEN,
         eligible=hedged.astype(np.int32),
+        pick=pick,
     )
     law = SimLaw(REPLICAS, LAW.decode_base_s, LAW.decode_per_sequence_s, cap=LAW.max_running)
     rule = Rule(
