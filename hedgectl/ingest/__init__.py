@@ -130,7 +130,7 @@ class _Run:
             return
         fmt = opened.format
         assert fmt is not None
-        report.format, report.why = fmt.name, opened.why
+        report.format, report.why, report.resumed = fmt.name, opened.why, opened.known is not None
         report.unknown_fields, report.near_fields = unknown_fields(opened)
         slot = self._slot(opened, fmt, report)
         tail = opened.tail
@@ -138,9 +138,12 @@ class _Run:
             self._stage.add(fmt, Piece(len(self._slots) - 1, step))
             if step.open:
                 slot.entry.open_bytes += len(step.raw)
-            elif step.raw:
-                tail = (tail + step.raw)[-HEAD_BYTES:]
-                slot.entry.bytes_read, slot.entry.last_line, slot.entry.open_bytes = step.end, step.last_line, step.rest
+            else:
+                slot.entry.last_line = max(slot.entry.last_line, step.last_line)
+            if step.raw and not step.open:
+                # documents and Parquet files are passed as a whole, whatever was read before
+                tail = ((tail if opened.mode in ("lines", "csv") else b"") + step.raw)[-HEAD_BYTES:]
+                slot.entry.bytes_read, slot.entry.open_bytes = step.end, step.rest
                 slot.entry.tail_fingerprint = fingerprint(tail)
             self._bytes += step.size
             report.bytes += step.size
@@ -150,6 +153,9 @@ class _Run:
                 self.flush()
                 slot = self._continue(slot)
         slot.damage = list(opened.damage.reasons)
+        # not more than was read for good: the end of a file may change when it grows
+        sure = min(len(opened.head), slot.entry.bytes_read) or len(opened.head)
+        slot.entry.fingerprint, slot.entry.fingerprint_bytes = fingerprint(opened.head[:sure]), sure
 
     def _slot(self, opened: Opened, fmt: Format, report: document.File) -> _Slot:
         # a limit on rejects is judged on the whole: then everything is one batch
@@ -168,8 +174,6 @@ class _Run:
                 )
                 entry.lines -= sum(entry.open_counts)
                 entry.open_bytes, entry.open_counts = 0, [0, 0, 0, 0]
-            if len(opened.head) > entry.fingerprint_bytes:
-                entry.fingerprint, entry.fingerprint_bytes = fingerprint(opened.head), len(opened.head)
             entry.path = opened.path
         else:
             entry = Entry(

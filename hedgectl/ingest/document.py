@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hedgectl import sql
 from hedgectl.errors import HedgectlError, InputError
+from hedgectl.formats.catalogue import note_texts
 
 if TYPE_CHECKING:
     from hedgectl.ingest.stage import Counts
@@ -42,7 +43,8 @@ class File:
     path: str
     format: str | None = None
     why: str = ""
-    already: bool = False
+    already: bool = False  # nothing new since it was read before
+    resumed: bool = False  # it has grown since it was read before
     failure: HedgectlError | None = None
     lines: int = 0
     accepted: int = 0
@@ -79,7 +81,7 @@ def build(store: Store, files: list[File], codes: Counter[str], *, tz: str | Non
 
     Raises InputError (or the failure of the only file) if no file held a request.
     """
-    if not any(f.accepted or f.duplicates or f.already for f in files):
+    if not any(f.accepted or f.duplicates or f.already or f.resumed for f in files):
         raise _nothing(files)
     con = store.con
     names = ("lines", "accepted", "duplicates", "not_requests", "rejected")
@@ -165,7 +167,7 @@ def _notes(
         if f.failure is not None:
             hint = f" ({f.failure.hint})" if f.failure.hint else ""
             notes.append(_note("file_unusable", "warning", f"{f.path}: {f.failure.what}{hint}"))
-        elif not f.already and not f.accepted and not f.duplicates:
+        elif not (f.already or f.resumed or f.accepted or f.duplicates):
             notes.append(_note("file_without_requests", "warning", f"{f.path}: no requests found"))
     reasons: Counter[str] = Counter()
     others: Counter[str] = Counter()
@@ -190,7 +192,7 @@ def _notes(
     for code, n in sorted(codes.items()):
         if n:
             number = f"{n} {'line' if code == 'bad_utf8' else 'row'}{'' if n == 1 else 's'}"
-            text = _TEXTS.get(code, code.replace("_", " ") + ": {n}").format(n=number, tz=tz or "UTC")
+            text = (_TEXTS.get(code) or note_texts().get(code, code.replace("_", " ")) + ": {n}").format(n=number, tz=tz or "UTC")
             notes.append(_note(code, "info" if code in _INFO else "warning", text, round(min(1.0, n / max(1, attempts)), 4)))
     return notes + _field_notes(files)
 

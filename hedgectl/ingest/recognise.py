@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from hedgectl import sql
 from hedgectl.errors import InputError
-from hedgectl.formats.catalogue import Format
+from hedgectl.formats.catalogue import Format, load_all
 from hedgectl.formats.detect import detect, field_report, refuse_aggregates, sample_of
+from hedgectl.ingest.ledger import HEAD_BYTES
 from hedgectl.ingest.reading import Opened
-from hedgectl.lines import ENVELOPES, STDIN, decode, find_envelope, kind_of
+from hedgectl.lines import ENVELOPES, STDIN, Unwrapper, decode, find_envelope, kind_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,9 +32,12 @@ def recognise(opened: Opened, *, chosen: Format | None, con: duckdb.DuckDBPyConn
     else:
         _text(opened, chosen)
     assert opened.sample is not None
+    before = opened.known.format if opened.known is not None else None
     if chosen is not None:
         refuse_aggregates(opened.sample, where=opened.path)
         opened.format, opened.why = chosen, "named"
+    elif before in load_all():
+        opened.format, opened.why = load_all()[str(before)], "read before"
     else:
         found = detect(opened.sample, where=opened.path)
         opened.format, opened.why = found.format, found.why
@@ -52,22 +56,21 @@ def unknown_fields(opened: Opened) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 def _text(opened: Opened, chosen: Format | None) -> None:
-    head = opened.tape.head(SAMPLE_BYTES)
-    text, _ = decode(head, json=True, first_in_file=opened.offset == 0)
+    # of a grown file the beginning says what it is: what is new may be half a line
+    head = opened.tape.head(SAMPLE_BYTES) if opened.known is None else opened.head
+    text, _ = decode(head, json=True, first_in_file=True)
     lines = text.split("\n")[:SAMPLE_LINES]
-    if len(head) == SAMPLE_BYTES and len(lines) > 1:
+    if len(head) >= HEAD_BYTES and len(lines) > 1:
         lines.pop()  # cut by the sample, not by the writer
     opened.envelope = find_envelope(lines)
     if opened.envelope is not None:
-        opener = ENVELOPES[opened.envelope]
-        lines = [inner.text for line in lines for inner in opener(line) or ()]
+        unwrapper = Unwrapper(opened.envelope)
+        lines = [text for _, _, text in (*unwrapper.feed(lines, 1), *unwrapper.rest())]
     elif _is_document(lines):
         opened.mode = "document"
         opened.envelope = _document_envelope(text)
         if opened.envelope is not None:
             lines = [inner.text for inner in ENVELOPES[opened.envelope](text) or ()]
-    if opened.offset and (header := _header(opened.head)) and sample_of([header]).container == "csv":
-        lines = [header, *lines]  # a grown table: the sample starts in its middle
     opened.sample = sample_of(lines)
     if opened.envelope is None and opened.sample.container == "json":
         opened.unwrap = _is_wrapped(lines) and not (chosen is not None and chosen.input == "text")
@@ -75,19 +78,18 @@ def _text(opened: Opened, chosen: Format | None) -> None:
             opened.mode = "document"
 
 
-def _header(head: bytes) -> str:
-    text, _ = decode(head, json=False, first_in_file=True)
-    return next((line for line in text.split("\n") if line.strip()), "")
-
-
 def _is_document(lines: Sequence[str]) -> bool:
-    """Whether the JSON spans lines: it starts with a bracket, and most lines that look like JSON are none by themselves."""
+    """Whether the JSON is not one object a line: an array, or objects of which most lines are only a part."""
     kept = [line.strip() for line in lines if line.strip()]
-    if not kept or kept[0][0] not in "{[" or _loads(kept[0]) is not None:
+    if not kept or kept[0][0] not in "{[":
+        return False
+    if kept[0][0] == "[":
+        return True
+    if _loads(kept[0]) is not None:
         return False
     starts = [line for line in kept if line[0] in "{["]
     good = sum(isinstance(_loads(line.rstrip(",")), dict) for line in starts)
-    return kept[0] in ("[", "{", "[{") or kept[0][0] == "[" or good * 2 < len(starts)
+    return kept[0] == "{" or good * 2 < len(starts)
 
 
 def _is_wrapped(lines: Sequence[str]) -> bool:

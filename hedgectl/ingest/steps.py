@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hedgectl import sql
 from hedgectl.ingest.reading import Opened
-from hedgectl.lines import ENVELOPES, Block, Inner, Rows, Table, blocks, decode, records
+from hedgectl.lines import ENVELOPES, Block, Inner, Rows, Table, Unwrapper, blocks, decode, records
 
 if TYPE_CHECKING:
     import duckdb
@@ -88,10 +88,8 @@ def _held(pending: list[str], block: Block, raw: bytes) -> tuple[int, int]:
 def _unwrapped(opened: Opened) -> Iterator[Step]:
     """Lines inside an envelope; pieces of one line that the shipper cut are put together."""
     assert opened.envelope is not None and opened.format is not None
-    opener = ENVELOPES[opened.envelope]
+    unwrapper = Unwrapper(opened.envelope)
     json = opened.format.input != "text"
-    waiting: dict[str, tuple[int, list[str]]] = {}
-    last: Step | None = None
     for block in _blocks(opened):
         raw = _raw(block)
         if block.too_long is not None:
@@ -99,26 +97,18 @@ def _unwrapped(opened: Opened) -> Iterator[Step]:
             continue
         text, bad = decode(block.data, json=json, first_in_file=block.offset == 0)
         step = Step(block.end, block.first + block.count - 1, raw, open=block.open, bad_utf8=bad, size=len(raw))
-        for number, line in enumerate(text.split("\n"), block.first):
-            if not line.strip():
-                continue
-            inners = opener(line)
-            if inners is None:
-                inners = [Inner(line)]
-            for place, inner in enumerate(inners):
-                start, parts = waiting.pop(inner.stream, (number, []))
-                parts.append(inner.text)
-                if inner.partial:
-                    waiting[inner.stream] = (start, parts)
-                    continue
-                step.texts.append("".join(parts))
-                step.lines.append(start)
-                step.records.append(place)
-        last = step
+        _fill(step, unwrapper.feed(text.split("\n"), block.first))
         yield step
-    for start, parts in waiting.values():
-        # the end of the line never came
-        yield Step(last.end if last else 0, last.last_line if last else 0, texts=["".join(parts)], lines=[start], records=[0])
+    last = Step(0, 0)
+    _fill(last, unwrapper.rest())
+    yield last
+
+
+def _fill(step: Step, found: list[tuple[int, int, str]]) -> None:
+    for line, place, text in found:
+        step.texts.append(text)
+        step.lines.append(line)
+        step.records.append(place)
 
 
 def _table(opened: Opened) -> Iterator[Step]:
@@ -219,7 +209,8 @@ def _document(opened: Opened) -> Iterator[Step]:
         kept = b""
     if kept:
         step.raw, step.rest = kept, len(last) - len(kept)
-        step.end, step.last_line = opened.tape.position - step.rest, last_line
+        step.end = opened.tape.position - step.rest
+    step.last_line = last_line
     yield step
 
 

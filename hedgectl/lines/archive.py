@@ -62,7 +62,7 @@ def byte_chunks(source: BinaryIO, damage: Damage, *, where: str) -> Iterator[byt
         if head.startswith(magic):
             raise InputError(f"{what} cannot be read", where=where, hint=hint)
     kind = kind_of(head)
-    if kind == "plain":
+    if kind in ("plain", "parquet"):
         plain = _plain(source, head)
     else:
         plain = _unpack(source, head, kind, damage)

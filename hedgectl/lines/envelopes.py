@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +123,34 @@ ENVELOPES: dict[str, Opener] = {
     "cloudwatch_text": _by_pattern(_CLOUDWATCH),
     "syslog": _syslog,
 }
+
+
+class Unwrapper:
+    """Takes one kind of envelope off line after line and puts pieces that the shipper cut together again."""
+
+    def __init__(self, envelope: str) -> None:
+        self._open = ENVELOPES[envelope]
+        self._waiting: dict[str, tuple[int, list[str]]] = {}
+
+    def feed(self, lines: Iterable[str], first: int) -> list[tuple[int, int, str]]:
+        """(line, place within it, text) of what is complete; a line without the envelope passes as it is. Blank lines are left out."""
+        found: list[tuple[int, int, str]] = []
+        for number, line in enumerate(lines, first):
+            if not line.strip():
+                continue
+            for place, inner in enumerate(self._open(line) or [Inner(line)]):
+                start, parts = self._waiting.pop(inner.stream, (number, []))
+                parts.append(inner.text)
+                if inner.partial:
+                    self._waiting[inner.stream] = (start, parts)
+                else:
+                    found.append((start, place, "".join(parts)))
+        return found
+
+    def rest(self) -> list[tuple[int, int, str]]:
+        """Lines whose end never came."""
+        waiting, self._waiting = self._waiting, {}
+        return [(start, 0, "".join(parts)) for start, parts in waiting.values()]
 
 
 def find(lines: Sequence[str]) -> str | None:
