@@ -53,6 +53,17 @@ def test_shows_nothing_that_it_does_not_claim(name: str) -> None:
     assert plain - EXTRA - {"weight", "resolution_ns", "observer"} <= set(catalogue.get(name).observes)
 
 
+SHARED_NOTES = {
+    "naive_time", "clock_skew", "cross_clock", "ttft_equals_e2e", "ttft_zero", "ttft_beyond_e2e", "ttft_unreadable", "component_out_of_range",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_explains_its_notes(name: str) -> None:
+    codes = {code for r in all_rows(name) for code in r.get("note", "").split(",") if code}
+    assert codes <= SHARED_NOTES | catalogue.note_texts().keys()
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_returns_columns_of_the_table_attempt_in_its_types(name: str) -> None:
     fmt = catalogue.get(name)
@@ -150,6 +161,7 @@ def test_header_of_an_sql_format(tmp_path: Path) -> None:
         ("client", "clients", "x.sql", "client"),
         ("input: json", "input: jsonl", "x.sql", "json"),
         ("format: x", "format: y", "x.sql", "x.sql"),
+        ("-- clock: c", "-- clock: c\n-- notes: no words", "x.sql", "code = words"),
     ],
 )
 def test_faulty_header_names_file_and_line(tmp_path: Path, old: str, new: str, where: str, says: str) -> None:

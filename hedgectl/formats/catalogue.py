@@ -4,8 +4,8 @@ How to add a format
 -------------------
 1. ``queries/formats/<name>.toml`` for flat records (one record = one attempt or one request), or ``queries/formats/<name>.sql`` for
    nested and text logs. Same header keys in both: ``format`` (the file's name), ``title``, ``spec`` (where the format is specified),
-   ``source`` (how to switch it on), ``input``, ``detect``, ``clock``, ``resolution``, ``observer``, ``observes``, ``hint``, ``traps``.
-   In SQL they are ``-- key: value`` lines that open the file; a line ``--   more`` continues the value above it.
+   ``source`` (how to switch it on), ``input``, ``detect``, ``clock``, ``resolution``, ``observer``, ``observes``, ``hint``,
+   ``traps`` (" ; " between them) and ``notes`` (``code = words ; code = words``, for the codes the SELECT returns in ``note``). In SQL they are ``-- key: value`` lines that open the file; a line ``--   more`` continues the value above it.
 2. ``sample_logs/<name>/`` with one or more small files of your own making, real in shape, that show every column of ``observes``.
 3. ``tests/golden/formats/<name>.json``, written by ``python tests/make_format_goldens.py <name>`` and then read by you, and one
    invariant in ``tests/test_formats_<name>.py``.
@@ -57,7 +57,7 @@ INPUTS = ("json", "csv", "text", "parquet")
 OBSERVERS = ("client", "edge", "gateway", "engine")
 ROWS = ("attempt", "request")
 BASES = ("first_token", "first_byte", "engine")
-_HEADER = ("format", "title", "spec", "source", "input", "detect", "clock", "resolution", "observer", "observes", "hint", "traps")
+_HEADER = ("format", "title", "spec", "source", "input", "detect", "clock", "resolution", "observer", "observes", "hint", "traps", "notes")
 _NEEDED = ("format", "title", "spec", "source", "input", "detect", "clock", "resolution", "observer", "observes")
 _MAP_KEYS = (*_HEADER, "one_row", "tz", "ttft_basis", "prompt_excludes_cached", "other_clock", *STATUS_LISTS, *RULES, "fields", "constants")
 _UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -81,6 +81,8 @@ class Format:
     one_row: str = "attempt"
     hint: str = ""
     traps: tuple[str, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+    """(code, words) of the notes that this format puts on rows and no other format explains."""
     path: Path | None = None
     keys: tuple[str, ...] = ()
     """Names of the log's own fields that a TOML mapping reads, in order; empty for SQL formats."""
@@ -194,7 +196,7 @@ def _header_text(value: Any, key: str, path: Path) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(v, str) for v in value):
-        return (" ; " if key == "traps" else ", ").join(value)
+        return (" ; " if key in ("traps", "notes") else ", ").join(value)
     raise UsageError(f"{key} is text, or a list of texts", where=str(path))
 
 
@@ -294,6 +296,19 @@ def _observed(fmap: FieldMap) -> list[str]:
     return plain + times + (["status"] if "status" not in plain else [])
 
 
+def _note(text: str, where: str) -> tuple[str, str]:
+    code, equals, words = text.partition("=")
+    if not equals or not re.fullmatch(r"[a-z0-9_]+", code.strip()) or not words.strip():
+        raise UsageError(f"notes: {text.strip()!r} is not code = words", where=where)
+    return code.strip(), words.strip()
+
+
+@cache
+def note_texts() -> dict[str, str]:
+    """Note code -> words, from the headers of all formats; words hold no count."""
+    return {code: words for fmt in load_all().values() for code, words in fmt.notes}
+
+
 def _format(head: Mapping[str, str], path: Path, *, select_sql: str, keys: tuple[str, ...], own: bool = False) -> Format:
     where = str(path)
     missing = [k for k in _NEEDED if k not in head or (not head[k] and not own)]
@@ -323,6 +338,7 @@ def _format(head: Mapping[str, str], path: Path, *, select_sql: str, keys: tuple
         one_row=_one_of(head.get("one_row", "attempt"), ROWS, "one_row", path),
         hint=head.get("hint", ""),
         traps=tuple(t.strip() for t in head.get("traps", "").split(" ; ") if t.strip()),
+        notes=tuple(_note(n, where) for n in head.get("notes", "").split(" ; ") if n.strip()),
         path=path,
         keys=keys,
     )

@@ -22,6 +22,8 @@
 --   answer ; a whole answer cannot be split into prefill and decode ; a hedged row does not say so: attempts of 2 with a first send at about 0 means
 --   the primary won, one at the hedge delay means the copy won ; UPSTREAM_HOSTS_ATTEMPTED names one host at most ; US_CX_* belong to the
 --   connection, not to the request ; text formats write '-' for null and every value as text
+-- notes: hedge_inferred = the copy won, told by the time of its send beside rows that the primary won ; attempt_times_unknown = several attempts and no
+--   time of the last send: log cd_to_us_tx_beg ; first_byte_only = streams with headers but no body time, so TTFT is the headers': log cd_to_us_rx_body_beg
 WITH x AS (
     SELECT line, record, from_json(j, '{
         "start_time": "VARCHAR", "start_epoch": "VARCHAR", "duration": "VARCHAR", "cd_total": "VARCHAR", "method": "VARCHAR", "path": "VARCHAR",

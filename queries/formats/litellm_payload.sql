@@ -18,6 +18,8 @@
 --   replica that was not called ; status success with error_code 499 is a client that left ; a whole answer whose client left is
 --   unmarked ; a role chunk sent before prefill makes the first token up to 0.2 s too early ; old proxies start /v1/messages rows at the
 --   response headers ; naive times are UTC whatever the zone of the proxy ; trace_id may be a whole session, so the request is litellm_call_id ; queue time is missing
+-- notes: ttft_after_hangup = callers left before the first token, so TTFT is unknown ; ttft_near_e2e = first token in the last twentieth of the
+--   answer (does something hold answers back?) ; zero_length_failure = failed rows of no length, so their time is unknown
 WITH x AS (
     -- one pass a record: from_json walks its keys once, a list of paths would look each one up
     SELECT line, record, j, from_json(j, '{

@@ -15,6 +15,8 @@
 --   reached gives values as large as the host's uptime, or negative ; TTFT includes queue and front end ; n > 1 and repeated
 --   X-Request-Id give several spans with one id ; gen_ai.request.n is always 1 ; two clocks, so queue + prefill + decode is less than
 --   e2e by the front end's time ; start-up spans are in the same file ; prompt lists of /v1/completions give one span a prompt
+-- notes: unit_ns = durations in nanoseconds, told by the length of the span ; unit_us = durations in microseconds, told by the length of the span ;
+--   unit_ms = durations in milliseconds, told by the length of the span
 WITH r AS (
     SELECT line, record, j, coalesce(j->'$.resourceSpans', j->'$.resource_spans', j->'$.batches') AS resource_spans,
            strpos(CAST(j AS VARCHAR), 'llm_request') > 0 AS has_request
