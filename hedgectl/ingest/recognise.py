@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hedgectl import sql
 from hedgectl.errors import InputError
 from hedgectl.formats.catalogue import Format, load_all
-from hedgectl.formats.detect import detect, field_report, refuse_aggregates, sample_of
+from hedgectl.formats.detect import Sample, detect, field_report, refuse_aggregates, sample_of
 from hedgectl.ingest.ledger import HEAD_BYTES
 from hedgectl.ingest.reading import Opened
 from hedgectl.lines import ENVELOPES, STDIN, Unwrapper, decode, find_envelope, kind_of
@@ -27,10 +27,7 @@ def recognise(opened: Opened, *, chosen: Format | None, con: duckdb.DuckDBPyConn
 
     Raises InputError or UsageError as ``detect`` does; ``chosen`` skips the detection, not the refusal of aggregates.
     """
-    if kind_of(opened.head) == "parquet":
-        _parquet(opened, con)
-    else:
-        _text(opened, chosen)
+    read_sample(opened, con, chosen)
     assert opened.sample is not None
     before = opened.known.format if opened.known is not None else None
     if chosen is not None:
@@ -45,6 +42,16 @@ def recognise(opened: Opened, *, chosen: Format | None, con: duckdb.DuckDBPyConn
         opened.mode = "csv"
     if opened.format.input == "text" and opened.mode != "parquet":
         opened.mode = "lines"
+
+
+def read_sample(opened: Opened, con: duckdb.DuckDBPyConnection, chosen: Format | None = None) -> Sample:
+    """The head of a file as records, with its envelope taken off; also kept in ``opened.sample``."""
+    if kind_of(opened.head) == "parquet":
+        _parquet(opened, con)
+    else:
+        _text(opened, chosen)
+    assert opened.sample is not None
+    return opened.sample
 
 
 def unknown_fields(opened: Opened) -> tuple[tuple[str, ...], dict[str, str]]:

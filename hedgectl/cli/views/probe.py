@@ -29,7 +29,9 @@ def view(doc: dict[str, Any]) -> View:
         blocks += _arms(part, part["rate_per_s"])
     blocks.append(Text(_copies(doc["arms"]["hedged"]), "copies"))
     cancel = doc["cancel"]
-    blocks.append(Text(f"engine stopped: {cancel['engine_stopped']} ({cancel['evidence']})", "cancel"))
+    known = cancel["engine_stopped"] != "unknown"
+    then = f"; elsewhere: --cancel {cancel['assume']}" if known else "; --check-cancel 3 looks closer"
+    blocks.append(Text(f"engine stopped: {cancel['engine_stopped']} ({cancel['evidence']}){then}", "cancel"))
     blocks.append(Text(_signals(doc), "signals"))
     blocks.append(Text(_spend(doc["spend"]), "spend"))
     lag = doc["client_lag_ms"]
