@@ -35,8 +35,8 @@ def late_attempts(a: Attempts, earliest: Floats, work: Floats, law: DecodeLaw, s
     if not len(a):
         return late
     wait = a.first - earliest - work
-    candidate = wait > np.maximum(0.5 * work, 0.02)
-    tolerance = max(0.05, 4.0 * law.spread)
+    candidate = wait > _least(work)
+    tolerance = max(0.002, 4.0 * law.spread)
     for _ in range(ROUNDS):
         start = np.where(late, np.maximum(earliest, a.first - work), earliest)
         line = timeline(a, start)
@@ -53,39 +53,46 @@ def late_attempts(a: Attempts, earliest: Floats, work: Floats, law: DecodeLaw, s
     return late
 
 
+def _least(work: Floats) -> Floats:
+    """Seconds of wait that cannot be taken for a slow prefill of `work` seconds."""
+    return np.maximum(0.25 * work, 0.02)
+
+
 def _longest_inside(at: Floats, wait: Floats, lo: Floats, hi: Floats) -> Ints:
-    """Index of the longest wait that ended within (lo, hi] or began before hi, per interval; -1 = none. `at` ascends."""
+    """Index of the longest wait that overlaps each interval (lo, hi], -1 = none; waits end at `at`, which ascends."""
     left = np.searchsorted(at, lo + EPSILON_S, side="right")
     right = np.searchsorted(at, hi, side="right")
-    right = np.minimum(np.maximum(right + 1, left), len(at))  # one that ends after hi may have begun inside
-    out = np.full(len(lo), -1, dtype=np.int64)
-    filled = np.flatnonzero(right > left)
-    if not len(filled):
-        return out
-    best = left[filled].copy()
-    step = 1
-    alive = np.arange(len(filled))
-    while len(alive):  # few waits per answer: a handful of rounds
-        index = left[filled[alive]] + step
-        alive = alive[index < right[filled[alive]]]
-        index = left[filled[alive]] + step
-        better = wait[index] > wait[best[alive]]
-        best[alive] = np.where(better, index, best[alive])
+    best = np.full(len(lo), -1, dtype=np.int64)
+    longest = np.zeros(len(lo))
+
+    def consider(rows: Ints, index: Ints) -> None:
+        better = wait[index] > longest[rows]
+        best[rows[better]] = index[better]
+        longest[rows[better]] = wait[index[better]]
+
+    after = np.flatnonzero(right < len(at))  # one that ends after hi may have begun inside
+    after = after[at[right[after]] - wait[right[after]] < hi[after]]
+    consider(after, right[after])
+    rows = np.flatnonzero(left < right)
+    step = 0
+    while len(rows):  # few waits per answer: a handful of rounds
+        consider(rows, left[rows] + step)
         step += 1
-    began_inside = at[best] - wait[best] < hi[filled]
-    out[filled] = np.where(began_inside, best, -1)
-    return out
+        rows = rows[left[rows] + step < right[rows]]
+    return best
 
 
 def hiccup_pool(a: Attempts, earliest: Floats, work: Floats, late: Bools) -> Hiccups:
     """The pool of delays and their probability.
 
-    A delay shows only where the engine was free when it ended, so it is counted against the attempts that found the
-    engine free: late / (late + began at once).
+    A delay shows only where the engine had been free for a while when it ended, so it is counted against the attempts
+    that found the engine free for as long: late / (late + began at once).
     """
     shown = late & (a.first - work - earliest > 0)
     delays = np.sort(np.maximum(a.first - work - a.arrival, 0.0)[shown])
-    at_once = int(np.sum(~late & (earliest <= a.arrival + EPSILON_S)))
+    previous = np.concatenate([[-np.inf], a.first[:-1]])
+    free = a.arrival - previous > _least(work)
+    at_once = int(np.sum(~late & (earliest <= a.arrival + EPSILON_S) & free))
     n = len(delays)
     total = n + at_once
     p = n / total if total else 0.0

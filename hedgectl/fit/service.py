@@ -107,9 +107,12 @@ def _fit_paused(a: Attempts, fleet: Fleet) -> ServiceModel:
     _, decode, static = _first_laws(a, earliest)
     prefill = fit_prefill(a, earliest, static)
     work = prefill.work(a.uncached) * static[a.replica]
-    late = late_attempts(a, earliest, work, decode, static)
-    line = line_of(a, earliest, work, late)
-    decode = fit_decode(line, static)
+    for _ in range(2):  # the second time with a law that late attempts no longer blur
+        late = late_attempts(a, earliest, work, decode, static)
+        line = line_of(a, earliest, work, late)
+        decode = fit_decode(line, static)
+        if not np.any(late):
+            break
     pool = hiccup_pool(a, earliest, work, late)
     periods = slow_periods(line, decode, work, static, prefill.spread)
     return ServiceModel(
