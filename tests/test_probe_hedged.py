@@ -39,6 +39,7 @@ def settings(url: str, **given: Any) -> ProbeSettings:
         metrics=(),
         stop_after_429=100,
         stop_after_errors=100,
+        stop_error_share=1.0,
     )
     return replace(base, **given)
 

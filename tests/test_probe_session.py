@@ -143,10 +143,21 @@ def test_it_stops_by_itself_on_errors_and_on_429() -> None:
 
     outcome, posts = asyncio.run(go(failing, stop_after_errors=5))
     assert outcome.stopped == "errors"
-    assert 5 <= posts < 15
+    assert 5 <= posts < 60
+
+    async def every_other(x: Exchange) -> None:
+        x.start(200 if x.number % 3 == 0 else 500)
+        if x.number % 3 == 0:
+            await answer(x, "t")
+        else:
+            x.finish()
+
+    outcome, posts = asyncio.run(go(every_other, stop_error_share=0.5))
+    assert outcome.stopped == "errors"
+    assert 20 <= posts < 60
     outcome, posts = asyncio.run(go(limited, stop_after_429=3))
     assert outcome.stopped == "rate_limited"
-    assert 3 <= posts < 13
+    assert 3 <= posts < 60
 
 
 def test_retry_after_holds_copies_back() -> None:

@@ -145,7 +145,7 @@ class Canceller:
             why = "no loser was cancelled" if not self.evidence else "the losers would have ended by themselves"
             if not self.signals.visible:
                 why = "no engine metrics can be seen from here"
-            return {"engine_stopped": "unknown", "evidence": why, "watched": 0, "stopped": 0}
+            return {"engine_stopped": "unknown", "assume": "unknown", "evidence": why, "watched": 0, "stopped": 0}
         falls = [e.after_s for e in stopped if e.after_s is not None]
         if len(stopped) == len(known):
             answer = "yes"
@@ -164,4 +164,10 @@ class Canceller:
         else:
             answer = "unknown"
             text = f"running requests fell after the cancel in {len(stopped)} of {len(known)}"
-        return {"engine_stopped": answer, "evidence": text, "watched": len(known), "stopped": len(stopped)}
+        return {
+            "engine_stopped": answer,
+            "assume": {"yes": "frees_engine", "no": "engine_runs_on"}.get(answer, "unknown"),  # for --cancel
+            "evidence": text,
+            "watched": len(known),
+            "stopped": len(stopped),
+        }

@@ -7,6 +7,11 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hedgectl.probe.gauges import Gauges
+
+# Of the target's load; above it arms stand in blocks, since coin-flipped arms would share each other's harm.
+OWN_SHARE = 0.05
+GUESSED_BASE_S, GUESSED_TOKEN_S = 0.5, 0.02  # of an answer, before any was timed
 UNHEDGED, HEDGED = "unhedged", "hedged"
 
 
@@ -20,6 +25,14 @@ class Planned:
     rate_per_s: float
     pair: int
     warm_up: bool = False
+
+
+def own_share(rates: Sequence[float], answer_tokens: int, load: Gauges | None) -> float:
+    """Our share of the target's load, guessed before the run; 0 if the load cannot be seen."""
+    if load is None or load.running is None:
+        return 0.0
+    own = max(rates) * (GUESSED_BASE_S + answer_tokens * GUESSED_TOKEN_S)
+    return own / (own + load.running + (load.waiting or 0.0))
 
 
 def coin(seed: int, purpose: str, k: int) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import secrets as random_bytes
 import ssl
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,6 @@ from hedgectl.probe.budget import HedgeBudget
 from hedgectl.probe.cancel import Canceller
 from hedgectl.probe.caps import Ledger
 from hedgectl.probe.eligibility import eligible
-from hedgectl.probe.gauges import Gauges
 from hedgectl.probe.lanes import LanePool
 from hedgectl.probe.outcome import Outcome
 from hedgectl.probe.records import AttemptRecord, CallRecord, Cause
@@ -24,10 +24,7 @@ from hedgectl.probe.settings import ProbeSettings
 from hedgectl.probe.signals import Signals, default_urls
 from hedgectl.probe.wire import Ask, Prompt
 
-OWN_SHARE = (
-    0.05  # of the target's load, above which arms stand in blocks: coin-flipped arms would share each other's harm
-)
-GUESSED_TOKEN_S = 0.02  # for that share only, before any answer was timed
+RECENT = 20  # requests whose share of failures may stop the run
 
 
 class Session:
@@ -64,6 +61,7 @@ class Session:
         self._kept: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._errors_in_a_row = 0
+        self._recent: deque[bool] = deque(maxlen=RECENT)  # failed or not
         self._rate_limited = 0
         self._suppressed_by: dict[str, int] = {}
         self._decode_s: list[float] = []
@@ -102,7 +100,9 @@ class Session:
             if not self._model:
                 found = await control.first_model(s.provider, s.url, s.secrets)
                 self._model = s.secrets.clean(found) or ""
-            blocks = s.arms == "blocks" or (s.arms == "auto" and self._own_share(signals.latest) > OWN_SHARE)
+            blocks = s.arms == "blocks" or (
+                s.arms == "auto" and schedule.own_share(s.rates, s.answer_tokens, signals.latest) > schedule.OWN_SHARE
+            )
             plan = self.plan(blocks)
             wall, tick = time.time_ns(), time.monotonic_ns()
             outcome = Outcome(s, self._run_id, self._model, wall - tick, plan, blocks)
@@ -235,9 +235,11 @@ class Session:
             if record.error_kind == "rate_limited":
                 self._rate_limited += 1
         self._errors_in_a_row = self._errors_in_a_row + 1 if failed else 0
+        self._recent.append(failed)
+        many = len(self._recent) == RECENT and sum(self._recent) > RECENT * self.settings.stop_error_share
         if self._rate_limited >= self.settings.stop_after_429:
             self.stop("rate_limited")
-        elif self._errors_in_a_row >= self.settings.stop_after_errors:
+        elif self._errors_in_a_row >= self.settings.stop_after_errors or many:
             self.stop("errors")
         won = call.winning
         if won is not None and won.status == "ok" and won.first_token_ns is not None and won.ended_ns is not None:
@@ -365,13 +367,6 @@ class Session:
         # Ids of one length: SGLang aborts by prefix, so none may be a prefix of another.
         self._serial += 1
         return AttemptRecord(f"hpa-{self._run_id}-{self._serial:08d}", number, cause, time.monotonic_ns())
-
-    def _own_share(self, load: Gauges | None) -> float:
-        """Our share of the target's load, guessed before the run; 0 if the load cannot be seen."""
-        if load is None or load.running is None:
-            return 0.0
-        own = max(self.settings.rates) * (0.5 + self.settings.answer_tokens * GUESSED_TOKEN_S)
-        return own / (own + load.running + (load.waiting or 0.0))
 
     async def _check_cancel(self, outcome: Outcome) -> None:
         """Sends one long request into the quiet, closes it after its second token and watches the engines."""

@@ -65,6 +65,7 @@ class ProbeSettings:
     ca_file: str | None = None
     max_in_flight: int = 512
     stop_after_errors: int = 5  # failed requests in a row
+    stop_error_share: float = 0.5  # of the last 20
     stop_after_429: int = 3
     prices: Prices | None = None
     policy_id: str | None = None
