@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -246,13 +245,16 @@ def _migrate(store: Store) -> None:
             con.execute("INSERT INTO schema_version VALUES ($1)", [name])
 
 
+def bare_connection(db: str, memory_limit: str) -> duckdb.DuckDBPyConnection:
+    """A DuckDB database with nothing of ours in it, to compare with."""
+    import duckdb
+
+    return duckdb.connect(db, config={"memory_limit": memory_limit})
+
+
 def sql_error() -> type[Exception]:
     """DuckDB's base exception, for those who run statements but do not import duckdb."""
     import duckdb
 
     return duckdb.Error
 
-
-def loaded() -> bool:
-    """Whether duckdb has been imported in this process."""
-    return "duckdb" in sys.modules

@@ -179,28 +179,23 @@ class _Worker:
 
     def use(self, fmt: Format, tables: dict[str, str]) -> str:
         """Binds ``raw`` and the format's SELECT to this cursor; creates the stage table of a format seen first."""
-        if self._format != fmt.name:
-            # a broken mapping of the user's shows here, before any line is read
-            with explained(self._name):
+        with explained(self._name):
+            if self._format != fmt.name:
                 self._register(np.zeros(0, np.int64), np.zeros(0, np.int32), [])
                 self._con.execute(sql.text("ingest/raw_text" if fmt.input == "text" else "ingest/raw_json"))
                 try:
                     self._con.execute(f"CREATE OR REPLACE TEMP VIEW format_rows AS {fmt.select_sql.rstrip().rstrip(';')}")
                 except sql_error() as error:
+                    # a broken mapping of the user's shows here, before any line is read
                     raise UsageError(f"the format {fmt.name} is not valid SQL: {error}", where=str(fmt.path)) from error
-                columns = {row[0] for row in self._con.execute("DESCRIBE format_rows").fetchall()}
-                if not {"line", "record"} <= columns:
-                    raise UsageError(f"the format {fmt.name} does not return line and record", where=str(fmt.path))
-                kind = "CASE coalesce(kind, 'attempt') WHEN 'attempt' THEN 0 WHEN 'tool' THEN 1 WHEN 'reject' THEN 2 ELSE 3 END"
-                self._returning = ", ".join(
-                    ["line", "record", f"{kind if 'kind' in columns else 0}::TINYINT AS kind", *(["reason"] if "reason" in columns else [])]
-                )
-            self._format = fmt.name
-        if fmt.name not in tables:
-            table = f"shaped_{len(tables)}"
-            with explained(self._name):
+            if fmt.name not in tables:
+                table = f"shaped_{len(tables)}"
                 self._con.execute(f"CREATE TABLE stage.{table} AS SELECT * FROM format_rows LIMIT 0")
-            tables[fmt.name] = table
+                tables[fmt.name] = table
+            if self._format != fmt.name:
+                found = self._con.execute(sql.text("ingest/stage_columns"), {"table": tables[fmt.name]}).fetchall()
+                self._returning = _returning({name for (name,) in found}, fmt)
+        self._format = fmt.name
         return tables[fmt.name]
 
     def _register(self, lines: Any, records: Any, texts: Sequence[str | None], sure: bool = False) -> None:
@@ -371,6 +366,15 @@ class _Worker:
                 else:
                     count.not_request(str(reason or "not_a_request"), is_open=is_open)
         return np.flatnonzero(best == 9).tolist()
+
+
+def _returning(columns: set[str], fmt: Format) -> str:
+    """What an insert of the format's rows gives back: the positions, and what each row says it is."""
+    if not {"line", "record"} <= columns:
+        raise UsageError(f"the format {fmt.name} does not return line and record", where=str(fmt.path))
+    kind = "CASE coalesce(kind, 'attempt') WHEN 'attempt' THEN 0 WHEN 'tool' THEN 1 WHEN 'reject' THEN 2 ELSE 3 END"
+    parts = ["line", "record", f"{kind if 'kind' in columns else 0}::TINYINT AS kind"]
+    return ", ".join([*parts, "reason"] if "reason" in columns else parts)
 
 
 def _column(rows: dict[str, Any], name: str) -> Any:
