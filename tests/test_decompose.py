@@ -11,7 +11,7 @@ from analysis_logs import MS, START_NS, fleet, log, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgectl import decompose, prefill
+from hedgectl import decompose, prefill, sql
 from hedgectl.decompose import Prepared, Selection
 from hedgectl.errors import UsageError
 
@@ -391,3 +391,35 @@ def test_stream_bytes_stand_in_for_tokens_only_where_the_scale_holds() -> None:
     assert (scale, found[0]) == (None, (None, "unknown"))
     scale, found = lengths({k: v for k, v in columns.items() if k != "completion_tokens"})
     assert (scale, found[0]) == (1.0, (float(tokens[0] * 250), "estimated"))
+
+
+# --- queries that ship ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["failures", "hedges_seen", "hours", "lengths", "replica_minutes", "slowest"])
+def test_a_report_runs_on_prepared_tables(name: str) -> None:
+    rows = [
+        at(0, request_id="a", status="censored", http_status=499, e2e_ns=900 * MS, replica="r0", model="m"),
+        at(600, request_id="a", e2e_ns=S, ttft_ns=300 * MS, completion_tokens=9, replica="r1", model="m"),
+        at(5000, e2e_ns=S, completion_tokens=20, replica="r0", model="m"),
+    ]
+    with log(rows) as con:
+        decompose.prepare(con)
+        found = con.execute(sql.text(f"report/{name}"))
+        names = [d[0] for d in found.description or []]
+        told = [dict(zip(names, r, strict=True)) for r in found.fetchall()]
+    assert told
+    if name == "hedges_seen":
+        assert told == [
+            {
+                "model": "m",
+                "requests": 2,
+                "copies": 1,
+                "copies_per_request": 0.5,
+                "wins_per_copy": 1.0,
+                "cancels_per_request": 0.5,
+                "cancels_per_hedge": 1.0,
+                "refused_by_rate_limit": 0,
+                "delay_p50_ms": 600.0,
+            }
+        ]

@@ -30,6 +30,8 @@ def attribution(
     if low is None or high is None or not slow.any():
         return None
     band = (metric >= low) & (metric <= high)
+    if not band.any():
+        return None
     ws, wb = weight[slow], weight[band]
 
     def excess(x: Floats) -> float:

@@ -27,6 +27,7 @@ MODE_RATIO = 3.0  # three times the ordinary for its length, and ...
 MODE_SHARE = 0.08  # ... so many of them that p95 lies inside: slowness is then told by the mode, not by p95
 SLOW_MODE_RATIO = 1.5  # a small log has no p95: slow is what took 1.5 times the ordinary
 SMALL = 299  # below it p99 is unreliable and the slow mode, if there is one, says more than a percentile
+FEWEST = 10  # finished requests without which there are no ordinary ones to compare with
 SCREEN_QUANTILES = (0.90, 0.95, 0.98)
 SCREEN_ROWS = 400_000  # beyond this one delay is screened, not three
 
@@ -93,7 +94,7 @@ def gather(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, metric:
         pieces |= {"decode": nothing, "tool_wait": nothing, "output_tokens": nothing, "other": x - front}
     whole = metric == "e2e" and not np.isfinite(served["decode_ns"]).any()
     per_output = law.per_output_s * 1e9 if whole else 0.0
-    shares = parts_of.attribution(pieces, x, slow, w, per_output_ns=per_output) if n else None
+    shares = parts_of.attribution(pieces, x, slow, w, per_output_ns=per_output) if n >= FEWEST else None
     timed = np.isfinite(served["arrival_ns"])
     origin = float(served["arrival_ns"][timed].min()) if timed.any() else 0.0
     count = comovement.episodes((served["arrival_ns"][timed] - origin) / 1e9, slow[timed]) if timed.any() else 0

@@ -13,6 +13,7 @@ SHARED_LIFT = 3.0
 COPY_SLOW = 0.5  # a copy that meets a slow replica every second time is no way out, whatever the base rate
 LONG_WORK_GAIN = 0.03
 LENGTH_SHARE = 0.6
+MOST_LENGTH = 0.9
 TOOLS_SHARE = 0.5
 SHORT_TAIL = 2.0  # p99 within twice p50: nothing to cure
 PLAIN_TAIL = 5.0  # p99 within five times p50 and explained by length: ordinary spread of work
@@ -141,7 +142,13 @@ def _from_tail(
             gain,
             LONG_WORK_GAIN,
         )
-    if explained and no_gain and (move is None or move.lift < SHARED_LIFT or length >= 0.9):
+    # A long answer is slow on any replica and thins the lift of e2e out; first tokens do not depend on it.
+    first = e.ttft is not None and e.ttft.lift >= SHARED_LIFT
+    if (
+        explained
+        and no_gain
+        and (move is None or move.lift < MIXED_LIFT or length >= MOST_LENGTH or (not first and move.lift < SHARED_LIFT))
+    ):
         reasons.append(
             _reason(
                 "length_explains", f"{length:.0%} of the excess is longer prompts and answers", length, LENGTH_SHARE
@@ -171,7 +178,8 @@ def _from_tail(
         advice.append(_advice("log_all_traffic", "ingest the logs of all gateways, unsampled", fields=["arrival"]))
         return Verdict("cannot_tell", "low", reasons, advice)
 
-    together = move.lift >= SHARED_LIFT or (move.copy_slow >= COPY_SLOW and move.overall >= 1.3)
+    thinned = no_gain and first and move.lift >= MIXED_LIFT
+    together = move.lift >= SHARED_LIFT or thinned or (move.copy_slow >= COPY_SLOW and move.overall >= 1.3)
     if (
         together
         and e.between_pools is not None
@@ -192,15 +200,17 @@ def _from_tail(
         advice.append(_advice("hedge_to_another_pool", "send copies to another pool only: a pool shares its fate"))
         return done("mixed", move.low >= MIXED_LIFT)
     if together:
-        limit = SHARED_LIFT if move.lift >= SHARED_LIFT else COPY_SLOW
-        reasons.append(
-            _reason("tail_moves_together", text, move.lift if limit == SHARED_LIFT else move.copy_slow, limit)
-        )
+        limit = SHARED_LIFT if move.lift >= SHARED_LIFT else MIXED_LIFT if thinned else COPY_SLOW
+        value = move.copy_slow if limit == COPY_SLOW else move.lift
+        reasons.append(_reason("tail_moves_together", text, value, limit))
+        if limit == MIXED_LIFT and e.ttft is not None:
+            told = f"first tokens are late together {e.ttft.lift:.2g} times as often as usual"
+            reasons.append(_reason("first_tokens_move_together", told, e.ttft.lift, SHARED_LIFT))
         if gain is not None:
             reasons.append(gain_reason)
         advice.append(_advice("add_capacity", "add capacity, or limit admission when queues grow"))
         advice.append(_advice("do_not_hedge", "a copy waits in the same kind of queue and adds load"))
-        return done("shared", move.low >= MIXED_LIFT if limit == SHARED_LIFT else True)
+        return done("shared", move.low >= MIXED_LIFT if limit != COPY_SLOW else True)
     if move.lift >= MIXED_LIFT or move.overall >= SHARED_LIFT:
         if move.lift >= MIXED_LIFT:
             reasons.append(_reason("tail_moves_partly", text, move.lift, SHARED_LIFT))
