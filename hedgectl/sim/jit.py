@@ -98,7 +98,7 @@ def jit(function: F) -> F:
     if _numba is None:
         return function
     return _numba.njit(  # type: ignore[no-any-return]
-        no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, error_model="numpy"
+        no_cpython_wrapper=True, no_cfunc_wrapper=True, no_rewrites=True, _nrt=False, error_model="numpy"
     )(function)
 
 

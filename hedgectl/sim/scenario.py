@@ -249,11 +249,17 @@ def jobs_of(s: Setting, at: Load, spec: Spec | None, assumed: Assumed) -> Jobs:
     )  # a copy goes to another replica and loses the prefix cache
     errors = _errors(s, rows, wide)
     gateway = _gateway(s, n, wide)
-    never_in = np.isfinite(errors) & (s.tokens[rows] <= 0)[:, None]
-    gateway[never_in] = 1e30
+    tokens = _copy_lengths(s, rows, wide, assumed)
+    # what fails before it writes anything is taken to fail in front of the engine; a primary that fails while it writes
+    # holds its place until then, so its length must not end it first
+    failed = np.isfinite(errors)
+    wrote = failed[:, 0] & (w.completion_tokens[rows] > 0)
+    gateway[failed] = 1e30
+    gateway[wrote, 0] = service.gateway_s
+    tokens[wrote, 0] *= 4.0
     return Jobs.of(
         at.arrival_s,
-        _copy_lengths(s, rows, wide, assumed)[:, :attempts],
+        tokens[:, :attempts],
         attempts=attempts,
         seed=s.seed,
         work=prefill[:, :attempts],
