@@ -26,6 +26,7 @@ def free_ports(count: int) -> list[int]:
 class Seen:
     """What reached the upstreams for one request."""
 
+    sent: float = 0.0  # when the client began; no attempt can be earlier, however busy the machine is
     ports: list[int] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     cancelled: list[int] = field(
@@ -129,8 +130,8 @@ class Live:
         request_id = f"{self._count}"
         lines = {"host": "llm", "x-id": request_id, "x-script": script, "connection": "close"}
         lines |= {name.replace("_", "-"): value for name, value in headers.items()}
-        answer = await http(self.port, "POST", path, lines, body)
-        return answer, self.upstreams.seen.get(request_id, Seen())
+        seen = self.upstreams.seen.setdefault(request_id, Seen(sent=time.monotonic()))
+        return await http(self.port, "POST", path, lines, body), seen
 
     async def switch(self, key: str, value: str) -> None:
         """Sets a runtime key."""

@@ -1,193 +1,265 @@
-// Runs the compiled client against the scripted server. No test measures time: attempts that must not answer hang.
+// Runs the compiled client against the scripted server, with the client's timers in the hands of the test.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { after, before, test } from "node:test";
+import { after, afterEach, before, test } from "node:test";
 import { DeadlineError, Hedger, inOnBlock, inWindows, isEligible, scopeFor } from "../dist/hedge.js";
-import { scriptedServer } from "./server.mjs";
+import * as clock from "./clock.mjs";
+import { gate, scriptedServer } from "./server.mjs";
 
 const SETTINGS = {
   schemaVersion: 1,
   expiresAt: "2999-01-01T00:00:00Z",
   enabled: true,
   hedgeSignal: "response_headers",
-  hedgeAfterMs: 30,
+  hedgeAfterMs: 1000,
   maxAttempts: 2,
-  perAttemptTimeoutMs: 20000,
-  totalTimeoutMs: 30000,
+  perAttemptTimeoutMs: 12000,
+  totalTimeoutMs: 20000,
   budgetPercent: 5,
   budgetBurst: 2,
 };
 const HANG = { hang: true };
-const LATE = { wait: 300 };
 
 let server;
 before(async () => {
+  clock.install();
   server = await scriptedServer();
 });
-after(async () => {
-  await server.close();
-  assert.ok(timers.length > 50);
-  assert.equal(timers.filter((timer) => !timer._destroyed).length, 0, "every race is over, so no timer of the client may be left");
-});
-
-const timers = []; // those that the client set
-const setTimer = globalThis.setTimeout;
-globalThis.setTimeout = (...given) => {
-  const timer = setTimer(...given);
-  if (new Error().stack.includes("/dist/hedge.js")) timers.push(timer);
-  return timer;
-};
+afterEach(() => assert.equal(clock.pending(), 0, "a race is over, so none of its timers may be left"));
+after(() => server.close());
 
 const hedger = (changes = {}, now) => new Hedger({ ...SETTINGS, ...changes }, now);
 const text = async (response) => (await response).text();
 
+/** Starts a request and waits until its first attempt is at the server. */
+async function begin(h, { send, log }, facts = {}, signal = undefined) {
+  const answer = h.fetch(send, facts, signal);
+  answer.catch(() => undefined); // it is looked at later
+  await log.reached(1);
+  return { answer }; // an object, for a promise that is returned would be awaited
+}
+
 test("a fast answer is returned and no copy is sent", async () => {
-  const { send, log } = server.script({});
-  const h = hedger({ hedgeAfterMs: 5000 });
-  assert.equal(await text(h.fetch(send, {})), "answer 0");
-  assert.equal(log.attempts, 1);
+  const request = server.script({});
+  const h = hedger();
+  assert.equal(await text(h.fetch(request.send, {})), "answer 0");
+  clock.advance(5000);
+  assert.equal(request.log.attempts, 1);
   assert.equal(h.stats.copies, 0);
 });
 
-test("a slow first attempt: the copy wins and the loser is aborted at the server", async () => {
-  const { send, log } = server.script(HANG, {});
+test("a slow first attempt: a copy at the delay and not before; it wins, the loser is aborted at the server", async () => {
+  const request = server.script(HANG, {});
   const h = hedger();
-  assert.equal(await text(h.fetch(send, {})), "answer 1");
-  await log.until((l) => l.aborted.length === 1);
-  assert.deepEqual(log.aborted, [0]);
-  assert.deepEqual([h.stats.copies, h.stats.copyWins], [1, 1]);
+  const { answer } = await begin(h, request);
+  clock.advance(999);
+  assert.equal(h.stats.copies, 0);
+  clock.advance(1);
+  assert.equal(h.stats.copies, 1);
+  assert.equal(await text(answer), "answer 1");
+  await request.log.gone(0);
+  assert.equal(h.stats.copyWins, 1);
 });
 
 test("a fast failure of the first attempt does not end the race before the copy", async () => {
-  const { send, log } = server.script({ status: 503 }, {});
-  const response = await hedger({ hedgeAfterMs: 5000 }).fetch(send, {});
+  const request = server.script({ status: 503 }, {});
+  const response = await hedger().fetch(request.send, {});
   assert.equal(response.status, 200);
   assert.equal(await response.text(), "answer 1");
-  assert.equal(log.attempts, 2);
+  assert.equal(request.log.attempts, 2);
 });
 
 test("a dropped connection of the first attempt is such a failure too", async () => {
-  const { send } = server.script({ cut: true }, {});
-  assert.equal(await text(hedger({ hedgeAfterMs: 5000 }).fetch(send, {})), "answer 1");
+  assert.equal(await text(hedger().fetch(server.script({ cut: true }, {}).send, {})), "answer 1");
+});
+
+test("a failure of the first attempt while the copy runs does not end the race either", async () => {
+  const [fails, answers] = [gate(), gate()];
+  const request = server.script({ status: 503, at: fails }, { at: answers });
+  const { answer } = await begin(hedger(), request);
+  clock.advance(1000);
+  await request.log.reached(2);
+  fails.open();
+  answers.open();
+  assert.equal((await answer).status, 200);
+  assert.equal(await text(answer), "answer 1");
 });
 
 test("a refused copy never wins: the first attempt's later answer does", async () => {
   for (const status of [429, 500, 503]) {
-    const { send } = server.script(LATE, { status });
-    const response = await hedger().fetch(send, {});
+    const late = gate();
+    const refused = gate();
+    const request = server.script({ at: late }, { status, chunks: [{ text: "no", at: refused }] });
+    const { answer } = await begin(hedger(), request);
+    clock.advance(1000);
+    await request.log.reached(2);
+    refused.open();
+    late.open();
+    const response = await answer;
     assert.equal(response.status, 200);
     assert.equal(await response.text(), "answer 0");
   }
 });
 
 test("when all fail the caller gets the first attempt's failure", async () => {
-  const { send } = server.script({ status: 503 }, { status: 500 });
-  assert.equal((await hedger().fetch(send, {})).status, 503);
-  const cut = server.script({ cut: true }, { cut: true });
-  await assert.rejects(hedger().fetch(cut.send, {}), TypeError);
+  const response = await hedger().fetch(server.script({ status: 503 }, { status: 500 }).send, {});
+  assert.equal(response.status, 503);
+  await assert.rejects(hedger().fetch(server.script({ cut: true }, { cut: true }).send, {}), TypeError);
 });
 
 test("a refusal that any replica would repeat ends the race", async () => {
-  const { send, log } = server.script({ status: 400 }, {});
-  const response = await hedger({ hedgeAfterMs: 5000 }).fetch(send, {});
+  const request = server.script({ status: 400 }, {});
+  const response = await hedger().fetch(request.send, {});
   assert.equal(response.status, 400);
   await response.text();
-  assert.equal(log.attempts, 1);
+  clock.advance(5000);
+  assert.equal(request.log.attempts, 1);
 });
 
 test("one deadline for all attempts: both are aborted", async () => {
-  const { send, log } = server.script(HANG, HANG);
-  await assert.rejects(hedger({ totalTimeoutMs: 200 }).fetch(send, {}), DeadlineError);
-  await log.until((l) => l.aborted.length === 2);
-  assert.equal(log.attempts, 2);
+  const request = server.script(HANG, HANG);
+  const { answer } = await begin(hedger({ perAttemptTimeoutMs: 19999 }), request);
+  clock.advance(1000);
+  await request.log.reached(2);
+  clock.advance(18998); // one millisecond before the attempts' own limit
+  assert.deepEqual(request.log.aborted, []);
+  clock.advance(1001);
+  await assert.rejects(answer, DeadlineError);
+  await request.log.gone(0, 1);
 });
 
 test("the deadline also ends a winner whose body stalls", async () => {
-  const { send, log } = server.script({ chunks: [{ text: "begun" }], stall: true });
-  const response = await hedger({ totalTimeoutMs: 200, hedgeAfterMs: 150 }).fetch(send, {});
-  await assert.rejects(response.text(), DeadlineError);
-  await log.until((l) => l.aborted.length === 1);
+  const request = server.script({ chunks: [{ text: "begun" }], stall: true });
+  const response = await hedger({ perAttemptTimeoutMs: undefined }).fetch(request.send, {});
+  const body = response.text();
+  body.catch(() => undefined);
+  clock.advance(20000);
+  await assert.rejects(body, DeadlineError);
+  await request.log.gone(0);
 });
 
 test("no copy that would start at the deadline", async () => {
-  const { send, log } = server.script(LATE);
+  const late = gate();
+  const request = server.script({ at: late });
   const h = hedger({ hedgeAfterMs: 900, totalTimeoutMs: 900 });
-  assert.equal(await text(h.fetch(send, {})), "answer 0");
-  assert.equal(log.attempts, 1);
+  const { answer } = await begin(h, request);
+  clock.advance(899);
+  late.open();
+  assert.equal(await text(answer), "answer 0");
+  assert.equal(request.log.attempts, 1);
   assert.equal(h.stats.refused.deadline, 1);
 });
 
 test("an attempt that takes longer than its own limit is given up, and the copy goes", async () => {
-  const { send, log } = server.script(HANG, {});
-  assert.equal(await text(hedger({ hedgeAfterMs: 5000, perAttemptTimeoutMs: 50 }).fetch(send, {})), "answer 1");
-  await log.until((l) => l.aborted.includes(0));
+  const request = server.script(HANG, {});
+  const { answer } = await begin(hedger({ hedgeAfterMs: 15000 }), request);
+  clock.advance(12000);
+  assert.equal(await text(answer), "answer 1");
+  await request.log.gone(0);
 });
 
-test("first_token: headers without a token do not stop the clock", async () => {
-  const steps = [{ chunks: [{ wait: 400, text: "slow" }] }, { chunks: [{ text: "fast" }] }];
-  assert.equal(await text(hedger({ hedgeSignal: "first_token" }).fetch(server.script(...steps).send, {})), "fast");
+test("first_token: headers without a token do not stop the clock; with response_headers they do", async () => {
+  const token = gate();
+  const steps = [{ chunks: [{ at: token, text: "slow" }] }, { chunks: [{ text: "fast" }] }];
+  const { answer } = await begin(hedger({ hedgeSignal: "first_token" }), server.script(...steps));
+  clock.advance(1000);
+  assert.equal(await text(answer), "fast");
   const early = server.script(...steps);
-  assert.equal(await text(hedger().fetch(early.send, {})), "slow"); // response_headers: they came at once
+  const response = await hedger().fetch(early.send, {});
+  clock.advance(1000);
+  token.open();
+  assert.equal(await response.text(), "slow");
   assert.equal(early.log.attempts, 1);
 });
 
 test("after its first token the winner is never switched", async () => {
-  const { send, log } = server.script({ chunks: [{ text: "one " }, { wait: 200, text: "two " }, { wait: 100, text: "three" }] });
-  assert.equal(await text(hedger({ hedgeSignal: "first_token" }).fetch(send, {})), "one two three");
-  assert.equal(log.attempts, 1);
+  const rest = gate();
+  const request = server.script({ chunks: [{ text: "one " }, { at: rest, text: "two" }] });
+  const response = await hedger({ hedgeSignal: "first_token" }).fetch(request.send, {});
+  clock.advance(5000);
+  rest.open();
+  assert.equal(await response.text(), "one two");
+  assert.equal(request.log.attempts, 1);
 });
 
 test("nothing of the loser reaches the caller", async () => {
-  const { send } = server.script({ chunks: [{ wait: 200, text: "loser" }] }, { chunks: [{ text: "win" }, { wait: 400, text: "ner" }] });
-  assert.equal(await text(hedger({ hedgeSignal: "first_token" }).fetch(send, {})), "winner");
+  const [loser, rest] = [gate(), gate()];
+  const request = server.script({ chunks: [{ at: loser, text: "loser" }] }, { chunks: [{ text: "win" }, { at: rest, text: "ner" }] });
+  const { answer } = await begin(hedger({ hedgeSignal: "first_token" }), request);
+  clock.advance(1000);
+  const response = await answer;
+  loser.open();
+  rest.open();
+  assert.equal(await response.text(), "winner");
 });
 
 test("response: a begun answer is not yet an answer", async () => {
-  const { send } = server.script({ chunks: [{ text: "begun" }], stall: true }, { chunks: [{ text: "whole" }] });
-  assert.equal(await text(hedger({ hedgeSignal: "response" }).fetch(send, {})), "whole");
+  const request = server.script({ chunks: [{ text: "begun" }], stall: true }, { chunks: [{ text: "whole" }] });
+  const { answer } = await begin(hedger({ hedgeSignal: "response" }), request);
+  clock.advance(1000);
+  assert.equal(await text(answer), "whole");
 });
+
+/** A request that is slow until its copy would have been sent; tells how many attempts reached the server. */
+async function slow(h) {
+  const late = gate();
+  const request = server.script({ at: late });
+  const { answer } = await begin(h, request);
+  const copies = h.stats.copies;
+  clock.advance(1000);
+  const sent = h.stats.copies - copies;
+  if (sent > 0) await request.log.reached(2);
+  late.open();
+  await text(answer);
+  return 1 + sent;
+}
 
 test("the budget: its burst, then a copy for each 20 requests at 5 %", async () => {
   const h = hedger({ budgetBurst: 1 });
-  const slow = async () => {
-    const { send, log } = server.script({ wait: 120 }, { wait: 2000 });
-    await text(h.fetch(send, {}));
-    return log.attempts;
-  };
-  assert.equal(await slow(), 2);
-  assert.equal(await slow(), 1);
+  assert.equal(await slow(h), 2);
+  assert.equal(await slow(h), 1);
   assert.equal(h.stats.refused.budget, 1);
   for (let k = 0; k < 18; k++) await text(h.fetch(server.script({}).send, {}));
-  assert.equal(await slow(), 2);
-  assert.equal(await slow(), 1);
+  assert.equal(await slow(h), 2);
+  assert.equal(await slow(h), 1);
 });
 
 test("copies in flight are limited, and the place is given back", async () => {
   const h = hedger({ budgetBurst: 9, budgetMaxConcurrent: 1 });
-  const first = server.script(HANG, { wait: 200 });
-  const second = server.script(LATE, {});
-  assert.deepEqual(await Promise.all([text(h.fetch(first.send, {})), text(h.fetch(second.send, {}))]), ["answer 1", "answer 0"]);
+  const copy = gate();
+  const first = server.script(HANG, { at: copy });
+  const one = await begin(h, first);
+  clock.advance(1000);
+  await first.log.reached(2);
+  assert.equal(await slow(h), 1);
   assert.equal(h.stats.refused.budget, 1);
-  assert.equal(await text(h.fetch(server.script(HANG, {}).send, {})), "answer 1");
+  copy.open();
+  assert.equal(await text(one.answer), "answer 1");
+  assert.equal(await slow(h), 2);
 });
 
 test("errors above the limit stop copies", async () => {
-  const h = hedger({ suppressOnErrorPercent: 10, maxAttempts: 2, budgetBurst: 100 });
+  const h = hedger({ suppressOnErrorPercent: 10, budgetBurst: 100 });
   for (let k = 0; k < 20; k++) await h.fetch(server.script({ status: 503 }, { status: 503 }).send, {});
-  const { send, log } = server.script(LATE, {});
-  assert.equal(await text(h.fetch(send, {})), "answer 0");
-  assert.equal(log.attempts, 1);
+  assert.equal(await slow(h), 1);
   assert.equal(h.stats.refused.suppressed, 1);
 });
 
+test("copies above the limit stop copies", async () => {
+  const h = hedger({ suppressOnHedgePercent: 10, budgetPercent: 100, budgetBurst: 100 });
+  for (let k = 0; k < 20; k++) assert.equal(await slow(h), 2);
+  assert.equal(await slow(h), 1);
+});
+
 test("the caller's own abort reaches every attempt", async () => {
-  const { send, log } = server.script(HANG, HANG);
+  const request = server.script(HANG, HANG);
   const controller = new AbortController();
-  const result = hedger().fetch(send, {}, controller.signal);
-  await log.until((l) => l.attempts === 2);
+  const { answer } = await begin(hedger(), request, {}, controller.signal);
+  clock.advance(1000);
+  await request.log.reached(2);
   controller.abort(new Error("gone"));
-  await assert.rejects(result, /gone/);
-  await log.until((l) => l.aborted.length === 2);
+  await assert.rejects(answer, /gone/);
+  await request.log.gone(0, 1);
 });
 
 test("off: the kill switch, an expired or unreadable expiry, another hour", async () => {
@@ -199,21 +271,25 @@ test("off: the kill switch, an expired or unreadable expiry, another hour", asyn
     { hedgeWindowsUtc: ["mon-sat 00:00-24:00", "sun 13:00-14:00"] },
   ];
   for (const changes of cases) {
-    const { send, log } = server.script({ wait: 80 }, {});
     const h = hedger(changes, noon);
-    assert.equal(await text(h.fetch(send, {})), "answer 0");
-    assert.equal(log.attempts, 1);
+    assert.equal(await slow(h), 1);
     assert.equal(h.stats.refused.off, 1);
   }
 });
 
 test("what is not eligible is sent once, under the same deadline", async () => {
-  const { send, log } = server.script({ wait: 80 }, {});
   const h = hedger({ excludeToolCalls: true });
-  assert.equal(await text(h.fetch(send, { tools: ["charge_card"] })), "answer 0");
-  assert.equal(log.attempts, 1);
+  const late = gate();
+  const request = server.script({ at: late });
+  const { answer } = await begin(h, request, { tools: ["charge_card"] });
+  clock.advance(5000);
+  late.open();
+  assert.equal(await text(answer), "answer 0");
+  assert.equal(request.log.attempts, 1);
   assert.equal(h.stats.refused.ineligible, 1);
-  await assert.rejects(hedger({ excludeToolCalls: true, totalTimeoutMs: 100 }).fetch(server.script(HANG).send, {}), DeadlineError);
+  const stuck = await begin(h, server.script(HANG), { tools: ["charge_card"] });
+  clock.advance(20000);
+  await assert.rejects(stuck.answer, /longer than 12000 ms/);
 });
 
 test("rules: what is unknown is not eligible", () => {

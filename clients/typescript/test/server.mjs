@@ -2,7 +2,14 @@
 import http from "node:http";
 import { once } from "node:events";
 
-/** Steps of an attempt: {hang} never answers, {cut} drops the connection, else {status, wait, chunks: [{wait, text}], stall}. */
+/** A gate that a script waits at until the test opens it. */
+export function gate() {
+  let open;
+  const opened = new Promise((resolve) => (open = resolve));
+  return { open, opened };
+}
+
+/** Steps of an attempt: {hang} never answers, {cut} drops the connection, else {status, at, chunks: [{at, text}], stall}. */
 export async function scriptedServer() {
   const scripts = new Map();
   const seen = new Map();
@@ -21,11 +28,11 @@ export async function scriptedServer() {
     request.resume();
     if (step.hang) return;
     if (step.cut) return request.socket.destroy();
-    await pause(step.wait);
+    await step.at?.opened;
     response.writeHead(step.status ?? 200, { "content-type": "text/plain", "x-attempt": String(number) });
     response.flushHeaders();
     for (const chunk of step.chunks ?? [{ text: `answer ${number}` }]) {
-      await pause(chunk.wait);
+      await chunk.at?.opened;
       response.write(chunk.text);
     }
     if (!step.stall) response.end();
@@ -43,6 +50,8 @@ export async function scriptedServer() {
       log.until = async (holds) => {
         while (!holds(log)) await new Promise((wake) => waiting.push(wake));
       };
+      log.reached = (attempts) => log.until((l) => l.attempts >= attempts);
+      log.gone = (...numbers) => log.until((l) => numbers.every((number) => l.aborted.includes(number)));
       scripts.set(id, steps);
       seen.set(id, log);
       return { send: (_attempt, signal) => fetch(base + id, { method: "POST", body: "{}", signal }), log };
@@ -53,8 +62,4 @@ export async function scriptedServer() {
       await once(server, "close");
     },
   };
-}
-
-function pause(ms) {
-  return ms ? new Promise((done) => setTimeout(done, ms)) : undefined;
 }
