@@ -182,11 +182,12 @@ def _at_the_top(
         if not broken:
             return Found(_explained(found, chosen, seen), (), seen, fields)
         if not seen.holds:
-            safer = stability.off_above(found.setting, chosen.candidate, assumed, found.projector, goal)
-            if safer is not None:
+            for safer in stability.off_above(found.setting, chosen.candidate, assumed, found.projector, goal):
                 again = tournament.final(found.projector, [safer], assumed, options.goal, bill, options.say)[0]
+                if not again.passed:
+                    break  # a tighter limit gains even less
                 after = stability.examine(found.setting, safer, assumed, found.projector, goal)
-                if again.passed and after.holds and not _band(found, options, again, assumed, bill):
+                if after.holds and not _band(found, options, again, assumed, bill):
                     return Found(_explained(found, again, after), (), after, fields)
         refused = refused or (chosen, tuple(broken), seen)
         passing = [j for j in passing if j is not chosen]

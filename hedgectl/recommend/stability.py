@@ -17,6 +17,7 @@ from hedgectl.sim.load import Span
 from hedgectl.sim.scenario import Assumed, Setting
 from hedgectl.sim.sweep import Point, Result
 
+TRIED_LIMITS = (1.0, 0.75, 0.5)  # of the mean running at the highest load that holds
 MOST_REQUESTS = 150_000  # of one load: enough for a p99, and a bound on time and memory
 
 
@@ -119,14 +120,15 @@ def off_above(
     projector: ReplayProjector,
     goal: tuple[str, float],
     steps: int = 5,
-) -> Candidate | None:
+) -> list[Candidate]:
     """The candidate switched off above the load up to which it holds, told by running requests per replica.
 
-    None if it holds nowhere from today's busiest hour on. The limit is what runs at the highest load that holds.
+    Loosest limit first: what runs on average at the highest load that holds, then less, since live numbers swing.
+    Empty if it holds nowhere from today's busiest hour on.
     """
     first, *rest = tops(setting)
     if not rest:
-        return None
+        return []
     ways = [Assumed(a.cancel or "frees_engine", a.copy_length) for a in assumptions]
     spec = spec_of(candidate)
     highest: Result | None = None
@@ -136,16 +138,20 @@ def off_above(
             break
         highest = result
     if highest is None:
-        return None
+        return []
     running = _running(setting, highest)
-    limit = Suppress(
-        "running_requests_per_replica",
-        ">",
-        float(f"{running:.2g}"),
-        why=f"beyond {highest.rho:.2f} of capacity copies make the tail worse",
-        source="replay",
-    )
-    return replace(candidate, suppress=(*candidate.suppress, limit))
+    why = f"beyond {highest.rho:.2f} of capacity copies make the tail worse"
+    limits = dict.fromkeys(float(f"{max(running * share, 1.0):.2g}") for share in TRIED_LIMITS)
+    return [
+        replace(
+            candidate,
+            suppress=(
+                *candidate.suppress,
+                Suppress("running_requests_per_replica", ">", limit, why=why, source="replay"),
+            ),
+        )
+        for limit in limits
+    ]
 
 
 def _running(setting: Setting, result: Result) -> float:

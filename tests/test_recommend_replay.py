@@ -1,0 +1,210 @@
+"""The decision by replay on engines of known law: when it hedges, when better routing is the answer, when it steps back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import engine_logs
+import numpy as np
+import pytest
+
+from hedgectl import policy
+from hedgectl.model import Fact, Fleet, ServiceModel, SlowSeries, Workload
+from hedgectl.policy import Budget, Hedge, PolicyDocument, Scope, ScopePolicy
+from hedgectl.recommend import Options
+from hedgectl.recommend.decide import Decided, decide
+from hedgectl.recommend.replaying import with_replicas, with_shorter_answers, without_replica
+from hedgectl.recommend.tournament import FINALISTS, finalists, pessimistic
+from hedgectl.sim import load, scenario
+from hedgectl.sim.scenario import Assumed
+from hedgectl.sim.sweep import play
+
+
+def decided(workload: Workload, options: Options | None = None, **known: Any) -> Decided:
+    chosen = options or Options()
+    if chosen.config is None:
+        chosen = replace(chosen, config=engine_logs.config())
+    found = decide(workload, Scope("chat"), chosen, **known)
+    document = PolicyDocument("2026-11-29T00:00:00Z", (found.policy,), notes=found.notes).to_document()
+    policy.parse(json.loads(json.dumps(document, allow_nan=False)))
+    return found
+
+
+def codes(found: Decided, key: str = "reasons") -> list[str]:
+    return [one["code"] for one in getattr(found.policy, key)]
+
+
+@cache
+def isolated() -> Workload:
+    return engine_logs.log(slow=6.0, seed=2)
+
+
+FREES = Options(cancel="frees_engine")
+
+
+@cache
+def isolated_decision() -> Decided:
+    return decided(isolated(), FREES)
+
+
+def test_slow_spells_under_random_routing_are_hedged_but_routing_stands_first() -> None:
+    found = isolated_decision()
+    assert (found.estimator, found.policy.decision, found.policy.confidence) == ("simulation", "hedge", "high")
+    assert codes(found, "instead")[0] == "route_least_outstanding"
+    projection = found.policy.projection
+    assert projection is not None
+    hedged = projection["hedged"]["e2e_ms"]["p99"]
+    assert hedged < 0.95 * projection["unhedged"]["e2e_ms"]["p99"]
+    routed = found.policy.instead[0]["expected"]["e2e_p99_ms"]
+    assert routed == projection["better_routed"]["e2e_ms"]["p99"] < hedged
+    assert projection["hedged"]["hedge_rate"] <= 0.05 + 100 / 8000 + 1e-9
+
+
+def test_the_choice_holds_at_the_top_and_says_so() -> None:
+    projection = isolated_decision().policy.projection
+    assert projection is not None
+    labels = [one["label"] for one in projection["loads"]]
+    assert labels == ["busiest hour", "rho 0.9"]
+    for one in projection["loads"]:
+        assert one["hedged"]["e2e_ms"]["p99"] <= 1.005 * one["unhedged"]["e2e_ms"]["p99"] + 1e-6
+    assert projection["holds_up_to"]["rho"] == pytest.approx(0.9, abs=0.02)
+    for limit in isolated_decision().policy.suppress_when:
+        assert limit.why
+
+
+def test_the_projection_is_what_the_true_engines_do() -> None:
+    """The chosen policy on the law that made the log, not on the fitted one."""
+    found = isolated_decision().policy
+    assert found.hedge is not None
+    assert found.projection is not None
+    w = isolated()
+    check = found.projection["replay_check"]
+    assert check["passed"]
+    for p in ("p50", "p95"):
+        assert abs(check["e2e_ms"][p]["error_ratio"]) < 0.05
+    assert found.projection["unhedged"]["e2e_ms"]["p50"] == pytest.approx(1e3 * float(np.median(w.e2e_s)), rel=0.03)
+
+
+def test_a_fleet_that_is_routed_well_has_nothing_to_hedge() -> None:
+    found = decided(engine_logs.log(slow=6.0, routing="least_outstanding", seed=3))
+    assert found.policy.decision == "do_not_hedge"
+    assert "route_least_outstanding" not in codes(found, "instead")
+    assert found.policy.projection is not None
+    assert "better_routed" not in found.policy.projection
+
+
+def test_long_answers_are_not_hedged_and_a_limit_is_tried() -> None:
+    found = decided(engine_logs.log(long_sigma=1.1), diagnosis={"verdict": "long_work"})
+    assert found.policy.decision == "do_not_hedge"
+    assert "gain_too_small" in codes(found)
+    cure = next(one for one in found.policy.instead if one["code"] == "limit_output")
+    assert found.policy.projection is not None
+    assert cure["expected"]["e2e_p99_ms"] < found.policy.projection["unhedged"]["e2e_ms"]["p99"]
+
+
+def test_a_replica_that_is_always_slow_is_ejected_before_it_is_copied_around() -> None:
+    found = decided(engine_logs.log(outlier=2.0))
+    assert codes(found, "instead")[0] == "eject_outlier"
+    assert "r2" in found.policy.instead[0]["text"]
+    assert found.policy.projection is not None
+    assert found.policy.instead[0]["expected"]["e2e_p99_ms"] < found.policy.projection["unhedged"]["e2e_ms"]["p99"]
+
+
+def test_without_confirmed_engines_the_screen_decides() -> None:
+    found = decided(isolated(), Options(config=engine_logs.config(confirmed=None)))
+    assert (found.estimator, found.policy.confidence) == ("matched", "low")
+    assert next(n["code"] for n in found.notes) == "engine_not_confirmed"
+
+
+def test_a_replay_that_is_not_the_log_decides_nothing() -> None:
+    w = isolated()
+    # Half of the traffic is missing from this log: the engines were busier than it says.
+    wrong = engine_logs.config(max_running_requests=2)
+    found = decided(w, Options(config=wrong))
+    assert found.estimator == "matched"
+    assert any(n["code"] == "replay_check_failed" for n in found.notes)
+    assert found.replay_check is not None
+    assert not found.replay_check["passed"]
+
+
+def test_a_guessed_batch_cap_lowers_the_confidence() -> None:
+    found = decided(isolated(), Options(config=engine_logs.config(max_running_requests=None), cancel="frees_engine"))
+    assert found.estimator == "simulation"
+    assert found.policy.confidence == "medium"
+
+
+def test_a_copy_that_may_run_on_always_has_a_budget() -> None:
+    found = decided(isolated(), Options(budget=None))
+    assert found.policy.hedge is not None
+    assert found.policy.hedge.budget is not None
+    bare = ScopePolicy(Scope(), "hedge", hedge=Hedge("first_token", 900.0, budget=None))
+    given = PolicyDocument("2026-11-29T00:00:00Z", (bare,))
+    priced = decided(isolated(), Options(policy=given))
+    assert priced.policy.decision == "do_not_hedge"
+    assert "run_on_without_budget" in codes(priced)
+    assert priced.policy.hedge == bare.hedge
+
+
+def test_a_given_policy_is_replayed_as_it_stands() -> None:
+    bare = ScopePolicy(Scope(), "hedge", hedge=Hedge("first_token", 700.0, budget=Budget(0.05, 100)))
+    found = decided(isolated(), Options(policy=PolicyDocument("2026-11-29T00:00:00Z", (bare,)), cancel="frees_engine"))
+    assert found.policy.hedge == bare.hedge
+    assert found.policy.projection is not None
+    assert found.policy.projection["hedged"]["hedge_rate"] > 0
+    assert found.policy.projection["worst_of"]["cancel"] == "frees_engine"
+
+
+def test_the_same_log_and_seed_give_the_same_decision() -> None:
+    again = decided(isolated(), FREES)
+    assert again.policy == isolated_decision().policy
+
+
+def setting(n: int = 300) -> scenario.Setting:
+    rng = np.random.default_rng(2)
+    w = Workload.of(
+        np.cumsum(rng.exponential(0.3, n)),
+        np.full(n, 500),
+        rng.integers(10, 300, n),
+        replica=rng.integers(0, 3, n),
+        streamed=np.ones(n),
+    )
+    slow = SlowSeries.of({0: [(1.0, 2.0, 3.0)], 2: [(5.0, 6.0, 4.0), (7.0, 8.0, 2.0)]}, 3)
+    service = ServiceModel(
+        0.03, 0.0001, 0.01, 0.0004, SlowSeries(slow.offsets, slow.start_s, slow.factor, np.array([1.0, 2.0, 1.0]))
+    )
+    fleet = Fleet(Fact(3, "config"), Fact(8, "config"), Fact(50_000, "config"), confirmed=True)
+    return scenario.setting(w, service, fleet, seed=1)
+
+
+def test_a_fleet_without_one_replica_keeps_the_others_troubles() -> None:
+    rest = without_replica(setting(), 1)
+    slow = rest.service.slow
+    assert rest.replicas == 2
+    assert slow.static_factor.tolist() == [1.0, 1.0]
+    assert slow.start_s[slow.offsets[1] : slow.offsets[2]].tolist() == [5.0, 6.0, 7.0, 8.0]
+    assert set(rest.workload.replica.tolist()) == {-1, 0, 1}
+    arm = play(rest, load.at(rest.workload, 1.0, 1), None, Assumed(), "as_logged")
+    assert arm.answered.all()
+
+
+def test_more_replicas_and_shorter_answers_do_not_lose_requests() -> None:
+    s = setting()
+    more = play(with_replicas(s, 2), load.at(s.workload, 1.0, 1), None, Assumed(), "least_outstanding")
+    assert more.answered.all()
+    cut, limit = with_shorter_answers(s, 0.5)
+    assert cut.tokens.max() == limit < s.tokens.max()
+    shorter = play(cut, load.at(s.workload, 1.0, 1), None, Assumed(), "random")
+    longer = play(s, load.at(s.workload, 1.0, 1), None, Assumed(), "random")
+    assert shorter.e2e_s.mean() < longer.e2e_s.mean()
+
+
+def test_long_logs_have_fewer_finalists_and_the_worst_way_goes_first() -> None:
+    from hedgectl.recommend.projecting import Assumption
+
+    assert finalists(1000, 4) == FINALISTS
+    assert 4 <= finalists(1_000_000, 4) <= FINALISTS
+    ways = [Assumption(c, n) for c in ("frees_engine", "engine_runs_on") for n in ("independent", "same")]  # type: ignore[arg-type]
+    assert pessimistic(ways) == Assumption("engine_runs_on", "same")
