@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgectl.fit.robust import KEEP, half_widths, solve_nonnegative
+from hedgectl.fit.robust import KEEP, half_widths, solve_nonnegative, thinned
 from hedgectl.fit.timeline import Timeline
 from hedgectl.model import Floats, Ints
 
@@ -41,7 +41,7 @@ def fit_decode(line: Timeline, static: Floats) -> DecodeLaw:
     a = line.attempts
     free = (line.prefilling <= 0).astype(np.float64)
     seconds = line.over_decode(free) / static[a.replica]
-    rows = np.flatnonzero(np.isfinite(a.tokens) & (a.tokens >= 1) & (seconds > 0))
+    rows = thinned(np.flatnonzero(np.isfinite(a.tokens) & (a.tokens >= 1) & (seconds > 0)))
     if not len(rows):
         return DecodeLaw(0.0, 0.0, (0.0, 0.0), (0.0, 0.0), 0.0, 0)
     tokens, seconds = a.tokens[rows], seconds[rows]

@@ -88,7 +88,7 @@ def _shrink(measure: Measure, s: float, e: float) -> tuple[float, float]:
 class _Problem:
     """The rows near one period; answers what a period (start, end, 1 - level) takes from each of them."""
 
-    __slots__ = ("hi", "kind", "limits", "lo", "measure", "noise", "unit")
+    __slots__ = ("decode", "from_k", "is_decode", "limits", "noise", "prefill", "times", "to_k", "unit")
 
     def __init__(
         self,
@@ -103,14 +103,28 @@ class _Problem:
         i = max(int(np.searchsorted(measure.times, limits[0], side="right")) - 1, 0)
         j = min(int(np.searchsorted(measure.times, limits[1], side="left")) + 2, len(measure.times))
         # small arrays: they are searched a few hundred times a period
-        self.measure = type(measure)(measure.times[i:j], measure.decode[i:j], measure.prefill[i:j])
-        self.lo, self.hi = np.clip(lo, *limits), np.clip(hi, *limits)
-        self.kind, self.unit, self.noise, self.limits = kind, unit, noise, limits
+        window = type(measure)(measure.times[i:j], measure.decode[i:j], measure.prefill[i:j])
+        self.times, self.decode, self.prefill = window.times, window.decode, window.prefill
+        self.is_decode = kind > 0
+        self.from_k = window.at(np.clip(lo, *limits), kind)
+        self.to_k = window.at(np.clip(hi, *limits), kind)
+        self.unit, self.noise, self.limits = unit, noise, limits
+
+    def _level(self, t: float) -> Floats:
+        """K at one time, cut to what each row spans: K never falls, so cutting the time or the value is the same."""
+        i = min(max(int(self.times.searchsorted(t, side="right")) - 1, 0), len(self.times) - 2)
+        width = self.times[i + 1] - self.times[i]
+        share = min(max((t - self.times[i]) / width, 0.0), 1.0) if width > 0 else 0.0
+        d = self.decode[i] + share * (self.decode[i + 1] - self.decode[i])
+        p = self.prefill[i] + share * (self.prefill[i + 1] - self.prefill[i])
+        value: Floats = np.where(self.is_decode, d, p)
+        np.maximum(value, self.from_k, out=value)
+        np.minimum(value, self.to_k, out=value)
+        return value
 
     def amount(self, s: float, e: float) -> Floats:
         """Full-speed work of each row between s and e, in the row's own unit."""
-        begin, stop = np.clip(s, self.lo, self.hi), np.clip(e, self.lo, self.hi)
-        return np.maximum(self.measure.at(stop, self.kind) - self.measure.at(begin, self.kind), 0.0)
+        return np.maximum(self._level(e) - self._level(s), 0.0)
 
     def taken(self, guess: Guess) -> Floats:
         """Work each row lost to the period."""
@@ -156,8 +170,8 @@ class _Problem:
         for _ in range(STEPS):
             weight = 1.0 / (self.noise**2 + r**2)
             amount = self.amount(s, e)
-            js = u * (self.amount(s + h, e) - self.amount(s - h, e)) / (2 * h)
-            je = u * (self.amount(s, e + h) - self.amount(s, e - h)) / (2 * h)
+            js = u * (self._level(s - h) - self._level(s + h)) / (2 * h)
+            je = u * (self._level(e + h) - self._level(e - h)) / (2 * h)
             jacobian = np.stack([js, je, amount], axis=1) * self.unit[:, None]
             normal = jacobian.T @ (jacobian * weight[:, None])
             gradient = jacobian.T @ (weight * r)

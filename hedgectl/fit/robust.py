@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgectl.model import Floats
+from hedgectl.model import Floats, Ints
 
 KEEP = 0.6  # share of rows a law is fitted to: up to 40 % may be served slowly without moving it
 ROUNDS = 25
+LAW_ROWS = 150_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ def trimmed_line(x: Floats, y: Floats) -> Line:
 
     Relative, because a slow period multiplies. Both coefficients are kept >= 0. One distinct x gives slope 0.
     """
-    good = (y > 0) & np.isfinite(x) & np.isfinite(y)
+    good = thinned(np.flatnonzero((y > 0) & np.isfinite(x) & np.isfinite(y)))
     x, y = x[good], y[good]
     if not len(y):
         return Line(0.0, 0.0, (0.0, 0.0), (0.0, 0.0), 0.0)
@@ -47,7 +48,7 @@ def trimmed_line(x: Floats, y: Floats) -> Line:
     relative = y / predicted - 1.0
     spread = 1.4826 * float(np.median(np.abs(relative)))
     near = np.abs(relative) <= 3.0 * spread + 1e-9
-    half_base, half_slope = _half_widths(x[near], y[near], base, slope)
+    half_base, half_slope = half_widths(np.ones(int(near.sum())), x[near], y[near], base, slope)
     return Line(base, slope, _around(base, half_base), _around(slope, half_slope), spread)
 
 
@@ -55,7 +56,7 @@ def solve_nonnegative(u: Floats, v: Floats, y: Floats, weight: Floats | None = N
     """Coefficients (p, q) >= 0 of y = p u + q v, least squares of the relative residual."""
     w = 1.0 / np.maximum(y, 1e-12) if weight is None else weight / np.maximum(y, 1e-12)
     a, b, c = u * w, v * w, y * w
-    aa, ab, bb, ac, bc = (float(p @ q) for p, q in ((a, a), (a, b), (b, b), (a, c), (b, c)))
+    aa, ab, bb, ac, bc = (dot(p, q) for p, q in ((a, a), (a, b), (b, b), (a, c), (b, c)))
     det = aa * bb - ab * ab
     if det > 1e-12 * max(aa * bb, 1e-300):
         p, q = (ac * bb - bc * ab) / det, (bc * aa - ac * ab) / det
@@ -82,26 +83,31 @@ def _flat(y: Floats) -> Line:
     return Line(middle, 0.0, _around(middle, half), (0.0, 0.0), spread)
 
 
-def _half_widths(x: Floats, y: Floats, base: float, slope: float) -> tuple[float, float]:
-    """1.96 standard errors of both coefficients, residuals taken relative."""
-    predicted = np.maximum(base + slope * x, 1e-12)
-    design = np.stack([1.0 / predicted, x / predicted], axis=1)
-    residual = y / predicted - 1.0
-    freedom = max(len(y) - 2, 1)
-    covariance = np.linalg.pinv(design.T @ design) * float(residual @ residual) / freedom
-    errors = 1.96 * np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    return float(errors[0]), float(errors[1])
-
-
 def _around(value: float, half: float) -> tuple[float, float]:
     return max(value - half, 0.0), value + half
 
 
 def half_widths(u: Floats, v: Floats, y: Floats, p: float, q: float) -> tuple[float, float]:
     """1.96 standard errors of (p, q) in y = p u + q v."""
-    predicted = np.maximum(p * u + q * v, 1e-12)
-    design = np.stack([u / predicted, v / predicted], axis=1)
+    found = errors_of([u, v], y, [p, q])
+    return found[0], found[1]
+
+
+def errors_of(columns: list[Floats], y: Floats, law: list[float]) -> list[float]:
+    """1.96 standard errors of each coefficient of y = sum of law x columns, residuals taken relative to the law."""
+    predicted = np.maximum(sum((c * k for c, k in zip(columns, law, strict=True)), np.zeros(len(y))), 1e-12)
+    scaled = [c / predicted for c in columns]
     residual = y / predicted - 1.0
-    covariance = np.linalg.pinv(design.T @ design) * float(residual @ residual) / max(len(y) - 2, 1)
-    errors = 1.96 * np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    return float(errors[0]), float(errors[1])
+    normal = np.array([[dot(a, b) for b in scaled] for a in scaled])
+    covariance = np.linalg.pinv(normal) * dot(residual, residual) / max(len(y) - len(law), 1)
+    return [float(e) for e in 1.96 * np.sqrt(np.maximum(np.diag(covariance), 0.0))]
+
+
+def dot(a: Floats, b: Floats) -> float:
+    """Sum of products without BLAS: the same bytes on every machine, and no threads that wait for each other."""
+    return float((a * b).sum())
+
+
+def thinned(rows: Ints) -> Ints:
+    """Every k-th row, so that about 150,000 are left: a law needs no more."""
+    return rows[:: max(1, len(rows) // LAW_ROWS)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgectl.fit.edges import Period
-from hedgectl.fit.robust import KEEP
+from hedgectl.fit.robust import KEEP, dot, errors_of, thinned
 from hedgectl.fit.slowness import SLOW_BELOW, Rows, solve, speed_integral
 from hedgectl.fit.timeline import Bools, Timeline
 from hedgectl.model import Floats
@@ -73,7 +73,7 @@ def fit_steps(line: Timeline, seconds: Floats, keep_share: float = KEEP, fleet: 
     a = line.attempts
     prompts = prompts_beside(line) / fleet
     tokens = np.where(np.isfinite(a.tokens), np.maximum(a.tokens - 1.0, 0.0), 0.0)
-    rows = np.flatnonzero((tokens >= 1) & (seconds > 0))
+    rows = thinned(np.flatnonzero((tokens >= 1) & (seconds > 0)))
     running = 1.0 + (np.maximum(line.running, 1.0) - 1.0) / fleet
     if len(rows) < 3:
         empty = np.zeros(len(a))
@@ -98,21 +98,20 @@ def fit_steps(line: Timeline, seconds: Floats, keep_share: float = KEEP, fleet: 
                 break
     spread = 1.4826 * float(np.median(np.abs(relative)))
     near = np.abs(relative) <= 3.0 * spread + 1e-9
-    scaled = design[near] / np.maximum(design[near] @ law, 1e-12)[:, None]
-    covariance = (
-        np.linalg.pinv(scaled.T @ scaled) * float(relative[near] @ relative[near]) / max(int(near.sum()) - 3, 1)
-    )
-    half = 1.96 * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    columns = [design[near, k] for k in range(3)]
+    half = errors_of(columns, seconds[rows][near], [float(v) for v in law])
     base, per_sequence, per_token = (float(v) for v in law)
-    found = StepLaw(base, per_sequence, per_token, (float(half[0]), float(half[1]), float(half[2])), spread, len(rows))
+    found = StepLaw(base, per_sequence, per_token, (half[0], half[1], half[2]), spread, len(rows))
     return found, StepRows(tokens, beside, prompts)
 
 
 def _nonnegative(scaled: Floats) -> Floats:
     """Least squares of 1 = scaled @ law with law >= 0: columns that would be negative are left out."""
+    columns = [np.ascontiguousarray(scaled[:, k]) for k in range(3)]
     active = [0, 1, 2]
     while active:
-        solved = np.linalg.lstsq(scaled[:, active], np.ones(len(scaled)), rcond=None)[0]
+        normal = np.array([[dot(columns[i], columns[j]) for j in active] for i in active])
+        solved = np.linalg.pinv(normal) @ np.array([float(columns[i].sum()) for i in active])
         if np.all(solved >= 0):
             law = np.zeros(3)
             law[active] = solved
