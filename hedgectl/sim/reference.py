@@ -157,7 +157,7 @@ class Reference:
         if e.prefill is not None and (not chunked or e.prefill.work <= 0):
             return 0.0, 1.0 / slow
         if e.prefill is not None:
-            pieces = max(1, math.ceil(e.prefill.work / (law.prefill_per_token * max(1, law.chunk - n)) - 1e-9))
+            pieces: float = max(1, math.ceil(e.prefill.work / (law.prefill_per_token * max(1, law.chunk - n)) - 1e-9))
             pieces += e.under_way
             piece = e.prefill.work / pieces * e.static
             return (1.0 / (slow * (step + piece)) if n else 0.0), piece / (slow * (step + piece))
