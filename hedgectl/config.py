@@ -43,6 +43,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("engine", "max_running_requests", "count", "batch cap of one engine (vLLM --max-num-seqs)"),
     Setting("engine", "kv_capacity_tokens", "count", "key-value cache of one engine in tokens"),
     Setting("engine", "chunked_prefill", "flag", "prefill chunks share a step with decode"),
+    Setting("engine", "prefix_cache", "flag", "false: no prefix cache, so a log without cached tokens has none"),
     Setting(
         "engine",
         "step_token_budget",

@@ -319,6 +319,14 @@ def _notes(
         logged,
         lambda s: f"{s} of logged TTFTs belong to whole answers, which have no first token on the wire",
     )
+    streamed, missing = facts["streamed"], facts["streamed_without_ttft"]
+    add(
+        "ttft_unknown",
+        "warning",
+        missing,
+        streamed,
+        lambda s: f"the first token is known for {streamed - missing} of {streamed} streamed answers",
+    )
     add(
         "bad_parts",
         "warning",
@@ -351,6 +359,11 @@ def _notes(
     )
     if facts["observers"] and facts["observers"] > 1:
         notes.append(note("several_observers", "times of several observers are mixed: compare them by --by observer"))
+    if not fits and facts["ttft_with_prompt"] and not facts["queue_logged"] and not facts["cached_logged"]:
+        text = (
+            "TTFT is not divided into queue and prefill: the log has no cached tokens. If the engines keep no prefix "
+        )
+        notes.append(note("cached_tokens_unknown", text + "cache, say so: prefix_cache = false under [engine]"))
     for model, fitted in fits.items():
         of = f" of {model}" if model else ""
         if fitted.good:

@@ -228,6 +228,15 @@ def test_a_first_token_that_is_none_is_unknown_and_told(row: dict[str, Any], cod
     assert told["share"] == 0.5
 
 
+def test_streamed_answers_without_a_first_token_are_counted() -> None:
+    rows = [at(0, e2e_ns=S, ttft_ns=S // 2, completion_tokens=9)]
+    rows += [at(1000, e2e_ns=S, streamed=True), at(2000, e2e_ns=S, streamed=True), at(3000, e2e_ns=S, streamed=False)]
+    _, prepared = requests(rows)
+    told = {n["code"]: n for n in prepared.notes}["ttft_unknown"]
+    assert told["share"] == pytest.approx(2 / 3, abs=1e-6)
+    assert told["text"] == "the first token is known for 1 of 3 streamed answers"
+
+
 def test_one_token_may_come_at_the_end() -> None:
     assert one(e2e_ns=2 * S, ttft_ns=2 * S, completion_tokens=1)["ttft_ns"] == 2 * S
 
@@ -334,7 +343,8 @@ def test_prefill_is_not_divided_without_what_the_fit_needs(lost: str) -> None:
     columns = fleet(n=1500, replicas=3, rate_per_s=3.0)
     del columns[lost]
     with table(columns) as con:
-        decompose.prepare(con)
+        told = [n["code"] for n in decompose.prepare(con).notes]
+        assert ("cached_tokens_unknown" in told) is (lost == "cached_tokens")
         assert con.execute("SELECT count(queue_ns), count(unsplit_ns) FROM component").fetchall() == [(0, 1500)]
         if lost == "cached_tokens":
             decompose.prepare(con, Selection(assume_uncached=True))

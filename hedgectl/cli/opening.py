@@ -64,6 +64,7 @@ def selection(source: Source, cfg: config.Config) -> Selection:
         route=source.route,
         tz=tz,
         min_requests=cfg.get("recommend.min_requests", MIN_REQUESTS),
+        assume_uncached=cfg.get("engine.prefix_cache") is False,
     )
 
 
