@@ -6,8 +6,11 @@ Nothing in here names a format: a new file in queries/formats is tested by being
 from __future__ import annotations
 
 import json
+import random
+import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -75,6 +78,53 @@ def test_returns_columns_of_the_table_attempt_in_its_types(name: str) -> None:
     assert {"line", "record"} <= have.keys() <= EXTRA | set(columns.CANONICAL)
     # a NULL literal may come as any type; everything else must need no conversion
     assert {n: t for n, t in have.items() if n in wanted and t not in (wanted[n], "INTEGER", '"NULL"')} == {}
+
+
+ODD_VALUES: tuple[Any, ...] = (
+    None, True, False, 0, 1, -1, 200, 499, 2**63, 10**40, 0.1, -0.5, 1.5e300, 1e-320, "", "-", " ", "NaN", "inf", "true", "200", "1.5", "250ms", "1770000000",
+    "2026-02-02T02:40:00Z", "2026-02-30 25:61:00", "9999-12-31T23:59:59Z", "-", "\u0000", "\U0001f999", "'; DROP TABLE attempt; --", "[", "{", "[]", "{}", '["a"]',
+    [], [1], [None, {"name": "x"}], {}, {"a": 1}, {"status": {"code": 2}}, 1770000000, 1770000000.25, 1770000000123, "DC", "UT,URX",
+)  # fmt: skip
+
+
+def names_read(fmt: catalogue.Format) -> list[str]:
+    """Keys that a format looks at, as far as its SQL shows them."""
+    found = re.findall(r'"([\w.:-]+)": (?:"|\{)', fmt.select_sql) + re.findall(r"'\$\.([\w]+)'", fmt.select_sql) + re.findall(r"'/([\w]+)'", fmt.select_sql)
+    return sorted({*found, *fmt.keys})
+
+
+def odd_record(rng: random.Random, names: list[str], depth: int = 0) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    for name in rng.sample(names, min(len(names), rng.randint(0, 25))):
+        record[name] = odd_record(rng, names, depth + 1) if depth < 2 and rng.random() < 0.15 else rng.choice(ODD_VALUES)
+    return record
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_record_breaks_it_and_none_vanishes(name: str) -> None:
+    fmt = catalogue.get(name)
+    rng = random.Random(name)
+    if fmt.input == "text":
+        pieces = [piece for path in samples(name) for piece in re.findall(r"\S+|\s+", read_text(path))[:400]]
+        texts = ["".join(rng.choices(pieces, k=rng.randint(1, 40))).replace("\n", " ") or "x" for _ in range(400)]
+        texts = [t if t.strip() else "x" for t in texts]
+    else:
+        names = names_read(fmt)
+        texts = [json.dumps(odd_record(rng, names)) for _ in range(400)]
+        # and the sample's own records with one value at a time made odd
+        for path in samples(name):
+            for record in detect.sample_of(read_text(path).splitlines()).records[:40]:
+                for key in record:
+                    texts.append(json.dumps({**record, key: rng.choice(ODD_VALUES)}))
+    found = rows(fmt, texts)
+    assert {r["line"] for r in found} == set(range(1, len(texts) + 1))
+    for r in found:
+        if r.get("kind", "attempt") == "attempt":
+            assert r["status"] in ("ok", "error", "censored")
+            assert 0 <= r.get("e2e_ns", 0) <= 86_400_000_000_000
+            assert r.get("ttft_ns", 1) > 0
+            assert r.get("ttft_ns", 0) <= r.get("e2e_ns", r.get("ttft_ns", 0))
+            assert all(r.get(f"{c}_ns", 0) >= 0 for c in ("queue", "prefill", "decode", "tool_wait", "headers"))
 
 
 @pytest.mark.parametrize(("name", "path"), FILES, ids=IDS)

@@ -197,6 +197,18 @@ def test_rows_that_are_no_requests_or_unusable(mapping: Any) -> None:
     assert [r["kind"] for r in found] == ["attempt", *["not_request"] * 3, *["reject"] * 5]
 
 
+def test_absurd_numbers_end_in_a_reason_not_in_an_overflow(mapping: Any) -> None:
+    edge = [9223372036854775807, -9223372036854775808, 9.3e18, 1e300, -1, 0, 7]
+    fmt = mapping('[fields]\nts_ns = "a"\nend_ns = "b"\nfirst_token_ns = "c"\n')
+    spans = [{"a": a, "b": b, "c": a} for a in edge for b in edge]
+    other = mapping('[fields]\nend_ns = "a"\ne2e_ns = "b"\nttft_ns = "c"\nqueue_ns = "c"\nattempt = "c"\nn_choices = "a"\ncost_usd = "b"\n')
+    for made, listed in ((fmt, spans), (other, spans)):
+        found = read(made, *listed)
+        assert len(found) == len(listed)
+        assert all(r["kind"] == "attempt" or r["reason"] for r in found)
+        assert all(0 <= r["e2e_ns"] <= 86_400_000_000_000 for r in found if r["kind"] == "attempt" and "e2e_ns" in r)
+
+
 def test_first_tokens_that_are_none(mapping: Any) -> None:
     fmt = mapping('[fields]\nts = "t"\ne2e_ms = "d"\nttft_ms = "f"\ncompletion_tokens = "n"\nqueue_ms = "q"\n')
     base = {"t": T0, "d": 1000, "n": 20}

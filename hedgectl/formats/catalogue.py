@@ -4,8 +4,9 @@ How to add a format
 -------------------
 1. ``queries/formats/<name>.toml`` for flat records (one record = one attempt or one request), or ``queries/formats/<name>.sql`` for
    nested and text logs. Same header keys in both: ``format`` (the file's name), ``title``, ``spec`` (where the format is specified),
-   ``source`` (how to switch it on), ``input``, ``detect``, ``clock``, ``resolution``, ``observer``, ``observes``, ``hint``,
-   ``traps`` (" ; " between them) and ``notes`` (``code = words ; code = words``, for the codes the SELECT returns in ``note``). In SQL they are ``-- key: value`` lines that open the file; a line ``--   more`` continues the value above it.
+   ``source`` (how to switch it on), ``input``, ``detect``, ``clock``, ``resolution``, ``observer``, ``observes``, ``hint``, ``traps``
+   (`` ; `` between them) and ``notes`` (``code = words ; code = words``, for the codes that the SELECT returns in ``note``). In SQL they
+   are ``-- key: value`` lines that open the file; a line ``--   more`` continues the value above it.
 2. ``sample_logs/<name>/`` with one or more small files of your own making, real in shape, that show every column of ``observes``.
 3. ``tests/golden/formats/<name>.json``, written by ``python tests/make_format_goldens.py <name>`` and then read by you, and one
    invariant in ``tests/test_formats_<name>.py``.
@@ -20,9 +21,10 @@ row that is kept). ``request_id`` may be NULL: ingest makes one from file and li
 ``arrival_ns``, ``e2e_ns``. Every record must come back at least once; one record may give several rows. No window functions: ``raw`` is a
 block of the file, not the file. Extract all paths of a record in one ``json_extract_string(j, ['/a', '/b/c', ...]) AS v``.
 
-``detect`` (first line of evidence, must be distinctive, see ``detect.py``): comma-separated terms, all of which must hold for a record:
-``a`` key present (``a.b`` nested, ``a|b`` either), ``!a`` absent, ``a=x`` value equals, ``a~re`` value matches, ``/regex/`` the text of the
-record (of the line, for a text format) matches, ``!/regex/`` it does not. A key that itself holds a dot, comma, ``|``, ``=`` or ``~`` is written in double quotes: ``"gen_ai.latency.e2e"``.
+``detect`` (must be distinctive, see ``detect.py``): comma-separated terms, all of which must hold for a record: ``a`` key present
+(``a.b`` nested, ``a|b`` either), ``!a`` absent, ``a=x`` value equals, ``a~re`` value matches, ``/regex/`` the text of the record (of the
+line, for a text format) matches, ``!/regex/`` it does not. A key that itself holds a dot, comma, ``|``, ``=`` or ``~`` is written in
+double quotes: ``"gen_ai.latency.e2e"``.
 
 Macros (``queries/formats/_macros.sql``, loaded by ingest; NULL for what they cannot read)
 -----------------------------------------------------------------------------------------

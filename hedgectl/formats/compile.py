@@ -8,8 +8,9 @@ How rows are judged (reason codes are stable):
 - not a request: none of ts, end, e2e, ttft, status, request id is in it (``no_request_field``), or ``[skip]``/``[only]`` say so;
 - rejected: ``no_time``, ``bad_time``, ``negative_duration``, ``bad_duration``, ``no_unit``, ``duration_out_of_range`` (over a day),
   ``unknown_status``;
-- kept with a note: ``ttft_near_e2e`` (an upstream that holds its answer back), and with the doubtful value as NULL ``ttft_equals_e2e``, ``ttft_zero``, ``ttft_beyond_e2e``, ``ttft_unreadable``,
-  ``clock_skew`` (first token before the start), ``cross_clock``, ``component_out_of_range``, ``naive_time``.
+- kept with a note: ``naive_time``, ``ttft_near_e2e`` (an upstream that holds its answer back), and with the doubtful value as NULL
+  ``ttft_equals_e2e``, ``ttft_zero``, ``ttft_beyond_e2e``, ``ttft_unreadable``, ``clock_skew`` (first token before the start),
+  ``cross_clock`` (first token timed by another machine), ``component_out_of_range``.
 """
 
 from __future__ import annotations

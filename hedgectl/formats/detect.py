@@ -27,8 +27,8 @@ Record = Mapping[str, Any]
 class Sample:
     """The head of a log: its container, its records of named fields with their text, and its lines.
 
-    ``container``: ``json`` (lines, array or ``{"data": [...]}``), ``csv``, ``parquet`` or ``text``. ``cut`` is true if the head ended inside
-    a document that is larger than the sample.
+    ``container``: ``json`` (lines, array or ``{"data": [...]}``), ``csv``, ``parquet`` or ``text``.
+    Of a document that is larger than the sample only whole records are in it.
     """
 
     container: str

@@ -47,21 +47,23 @@ WITH x AS (
                 ELSE word_class(status_s) END AS status
     FROM s
 ), d AS (
-    SELECT *, coalesce(e2e, end_at - ts) AS e2e_raw,
-           coalesce(ttft, CASE WHEN {{cross_clock}} THEN NULL ELSE first_token - ts END) AS ttft_raw
+    SELECT *, coalesce(e2e, TRY(end_at - ts)) AS e2e_raw,
+           coalesce(ttft, CASE WHEN {{cross_clock}} THEN NULL ELSE TRY(first_token - ts) END) AS ttft_raw,
+           -- the longest that a part may be; TRY: absurd values must not end in an overflow
+           least(coalesce(TRY(coalesce(e2e, end_at - ts) + {{resolution_ns}}), 86400000000000), 86400000000000) AS longest
     FROM t
 ), c AS (
-    SELECT *, coalesce(ts, end_at - e2e_raw) AS arrival_ns,
+    SELECT *, coalesce(ts, TRY(end_at - e2e_raw)) AS arrival_ns,
            coalesce(hedged_said, hedge_delay IS NOT NULL) AS hedged,
            -- a first token at the very end is the writer's fallback, unless the answer has one token
-           CASE WHEN ttft_raw > 0 AND ttft_raw <= coalesce(e2e_raw + {{resolution_ns}}, ttft_raw)
+           CASE WHEN ttft_raw > 0 AND ttft_raw <= longest
                      AND NOT coalesce(ttft_raw >= e2e_raw AND status = 'ok' AND completion_tokens IS DISTINCT FROM 1, false)
                 THEN least(ttft_raw, coalesce(e2e_raw, ttft_raw)) END AS ttft_ns,
-           CASE WHEN headers_raw BETWEEN 0 AND coalesce(e2e_raw + {{resolution_ns}}, 86400000000000) THEN headers_raw END AS headers_ns,
-           CASE WHEN queue_raw BETWEEN 0 AND coalesce(e2e_raw + {{resolution_ns}}, 86400000000000) THEN queue_raw END AS queue_ns,
-           CASE WHEN prefill_raw BETWEEN 0 AND coalesce(e2e_raw + {{resolution_ns}}, 86400000000000) THEN prefill_raw END AS prefill_ns,
-           CASE WHEN decode_raw BETWEEN 0 AND coalesce(e2e_raw + {{resolution_ns}}, 86400000000000) THEN decode_raw END AS decode_ns,
-           CASE WHEN tool_wait_raw BETWEEN 0 AND coalesce(e2e_raw + {{resolution_ns}}, 86400000000000) THEN tool_wait_raw END AS tool_wait_ns
+           CASE WHEN headers_raw BETWEEN 0 AND longest THEN headers_raw END AS headers_ns,
+           CASE WHEN queue_raw BETWEEN 0 AND longest THEN queue_raw END AS queue_ns,
+           CASE WHEN prefill_raw BETWEEN 0 AND longest THEN prefill_raw END AS prefill_ns,
+           CASE WHEN decode_raw BETWEEN 0 AND longest THEN decode_raw END AS decode_ns,
+           CASE WHEN tool_wait_raw BETWEEN 0 AND longest THEN tool_wait_raw END AS tool_wait_ns
     FROM d
 ), r AS (
     SELECT *,
@@ -85,7 +87,7 @@ WITH x AS (
                CASE WHEN naive THEN 'naive_time' END,
                CASE WHEN ttft_raw < 0 THEN 'clock_skew'
                     WHEN ttft_raw = 0 THEN 'ttft_zero'
-                    WHEN ttft_raw IS NOT NULL AND ttft_ns IS NULL AND ttft_raw > e2e_raw + {{resolution_ns}} THEN 'ttft_beyond_e2e'
+                    WHEN ttft_raw IS NOT NULL AND ttft_ns IS NULL AND ttft_raw > longest THEN 'ttft_beyond_e2e'
                     WHEN ttft_raw IS NOT NULL AND ttft_ns IS NULL THEN 'ttft_equals_e2e'
                     WHEN ttft_s IS NOT NULL AND ttft IS NULL THEN 'ttft_unreadable'
                     WHEN status = 'ok' AND completion_tokens >= 20 AND ttft_ns >= e2e_raw * 0.95 THEN 'ttft_near_e2e'
@@ -95,7 +97,7 @@ WITH x AS (
                     THEN 'component_out_of_range' END), '') AS note,
            request_id, attempt_id,
            -- writers count retries and hedges apart: a copy numbered like its original is numbered by its start instead
-           CAST(CASE WHEN role = 'hedge' THEN NULL ELSE coalesce(number, attempt - 1) END AS INTEGER) AS attempt_no,
+           TRY_CAST(CASE WHEN role = 'hedge' THEN NULL ELSE coalesce(number, attempt - 1) END AS INTEGER) AS attempt_no,
            role AS cause, turn_id, replica, pool, model, route, provider, segment, {{observer}} AS observer,
            arrival_ns, e2e_raw AS e2e_ns, ttft_ns, CASE WHEN ttft_ns IS NOT NULL THEN {{ttft_basis}} END AS ttft_basis, headers_ns,
            queue_ns, CASE WHEN queue_ns IS NOT NULL THEN 'measured' END AS queue_basis,
@@ -108,7 +110,7 @@ WITH x AS (
            CASE WHEN code BETWEEN 100 AND 599 THEN code END AS http_status,
            CASE WHEN status = 'ok' THEN NULL WHEN code IS NOT NULL THEN http_kind(code) ELSE word_kind(status_s) END AS error_kind,
            won, cache_hit, streamed, coalesce(tools_said, tool_names <> '') AS tools_offered, stored_state, batch,
-           CAST(n_choices AS INTEGER) AS n_choices, nullif(tool_names, '') AS tool_names, closed_loop,
+           TRY_CAST(n_choices AS INTEGER) AS n_choices, nullif(tool_names, '') AS tool_names, closed_loop,
            cost, CASE WHEN cost IS NOT NULL THEN coalesce(currency, {{currency}}) END AS currency, coalesce(weight, 1) AS weight,
            hedged, hedge_delay, hedge_won, loser_replica
     FROM r

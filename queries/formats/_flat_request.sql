@@ -2,7 +2,7 @@
 -- End of _flat: a record is a whole logical request whose loser is not logged. A hedged record gives two attempts: the winner,
 -- and the loser, censored at the winner's end. k = 1 is the copy; it started hedge_delay after the request.
 SELECT * EXCLUDE (hedged, hedge_delay, hedge_won, loser_replica, is_hedged, k, loser) REPLACE (
-           CAST(CASE WHEN is_hedged THEN k ELSE attempt_no END AS INTEGER) AS attempt_no,
+           TRY_CAST(CASE WHEN is_hedged THEN k ELSE attempt_no END AS INTEGER) AS attempt_no,
            CASE WHEN NOT is_hedged THEN cause WHEN k = 1 THEN 'hedge' ELSE 'primary' END AS cause,
            CASE WHEN loser THEN NULL ELSE attempt_id END AS attempt_id,
            CASE WHEN loser THEN loser_replica ELSE replica END AS replica,

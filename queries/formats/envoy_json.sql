@@ -81,7 +81,9 @@ WITH x AS (
 ), a AS (
     -- k = the attempt that answered: 0 if the primary won, else the last one
     SELECT *, (primary_won OR copy_won) AS hedged, k = CASE WHEN primary_won THEN 0 ELSE greatest(coalesce(attempts, 1), 1) - 1 END
-              OR (NOT again) AS answered
+              OR (NOT again) AS answered,
+           -- how much later than the request this attempt began
+           CASE WHEN k > 0 THEN least(lost_ns, total_ns) ELSE 0 END AS lag_ns
     FROM e
 )
 SELECT line, record,
@@ -102,7 +104,7 @@ SELECT line, record,
            CASE WHEN again AND sent_ns IS NULL AND answered THEN 'attempt_times_unknown' END,
            CASE WHEN streamed AND body_ns IS NULL AND to_headers_ns IS NOT NULL AND answered THEN 'first_byte_only' END), '') AS note,
        coalesce(to_text(v.x_request_id), to_text(v."x-request-id"), to_text(v.request_id), to_text(v.stream_id)) AS request_id,
-       CAST(CASE WHEN again THEN k ELSE 0 END AS INTEGER) AS attempt_no,
+       TRY_CAST(CASE WHEN again THEN k ELSE 0 END AS INTEGER) AS attempt_no,
        CASE WHEN k = 0 THEN 'primary' WHEN hedged THEN 'hedge' ELSE 'retry' END AS cause,
        to_text(v.session_id) AS turn_id,
        CASE WHEN answered THEN regexp_replace(to_text(v.upstream_host), '^tcp://', '') END AS replica,
@@ -111,15 +113,14 @@ SELECT line, record,
        coalesce(to_text(v.tenant), to_text(v.segment)) AS segment,
        'edge' AS observer,
        -- what an attempt that is not in the row did is not known: it carries the request's start and, if its end is known, a duration
-       CASE WHEN answered AND k > 0 THEN start_ns + lost_ns ELSE start_ns END AS arrival_ns,
-       CASE WHEN answered THEN CASE WHEN k > 0 THEN total_ns - lost_ns ELSE total_ns END
-            WHEN copy_won AND k = 0 THEN to_headers_ns END AS e2e_ns,
-       CASE WHEN answered AND state <> 'error' AND streamed AND coalesce(body_ns, to_headers_ns) BETWEEN 1 AND total_ns
-            THEN coalesce(body_ns, to_headers_ns) - CASE WHEN k > 0 THEN lost_ns ELSE 0 END END AS ttft_ns,
-       CASE WHEN answered AND state <> 'error' AND streamed AND coalesce(body_ns, to_headers_ns) BETWEEN 1 AND total_ns
+       CASE WHEN answered THEN start_ns + lag_ns ELSE start_ns END AS arrival_ns,
+       CASE WHEN answered THEN greatest(total_ns - lag_ns, 0)
+            WHEN copy_won AND k = 0 AND to_headers_ns BETWEEN 0 AND total_ns THEN to_headers_ns END AS e2e_ns,
+       CASE WHEN answered AND state <> 'error' AND streamed AND coalesce(body_ns, to_headers_ns) BETWEEN lag_ns + 1 AND total_ns
+            THEN coalesce(body_ns, to_headers_ns) - lag_ns END AS ttft_ns,
+       CASE WHEN answered AND state <> 'error' AND streamed AND coalesce(body_ns, to_headers_ns) BETWEEN lag_ns + 1 AND total_ns
             THEN CASE WHEN body_ns IS NOT NULL THEN 'first_token' ELSE 'first_byte' END END AS ttft_basis,
-       CASE WHEN answered AND to_headers_ns BETWEEN 0 AND total_ns + 1000000
-            THEN to_headers_ns - CASE WHEN k > 0 THEN lost_ns ELSE 0 END END AS headers_ns,
+       CASE WHEN answered AND to_headers_ns BETWEEN lag_ns AND total_ns + 1000000 THEN to_headers_ns - lag_ns END AS headers_ns,
        CASE WHEN answered AND pool_ns BETWEEN 0 AND total_ns + 1000000 THEN pool_ns END AS queue_ns,
        CASE WHEN answered AND pool_ns BETWEEN 0 AND total_ns + 1000000 THEN 'measured' END AS queue_basis,
        CASE WHEN answered AND streamed AND body_ns IS NOT NULL AND us_ns(v.cd_us_rx_body_beg_to_end) BETWEEN 0 AND total_ns

@@ -54,7 +54,7 @@ WITH x AS (
            v.metadata.mcp_tool_call_metadata.name AS mcp_tool
     FROM x
 ), c AS (
-    SELECT *, end_ns - start_ns AS raw_e2e,
+    SELECT *, TRY(end_ns - start_ns) AS raw_e2e,
            CASE WHEN start_s IS NULL OR end_s IS NULL THEN 'no_request_field'
                 WHEN call_type IN ('aget_responses', 'get_responses', 'adelete_responses', 'delete_responses', 'acancel_responses',
                                    'cancel_responses', 'alist_input_items', 'list_input_items', 'afile_content', 'acreate_file',
@@ -63,7 +63,7 @@ WITH x AS (
                 WHEN strpos(v.request_tags, 'litellm-internal-health-check') > 0 THEN 'health_check'
                 WHEN start_ns IS NULL OR end_ns IS NULL THEN 'bad_time'
                 WHEN end_ns < start_ns THEN 'negative_duration'
-                WHEN end_ns - start_ns > 86400000000000 THEN 'duration_out_of_range'
+                WHEN coalesce(TRY(end_ns - start_ns), 86400000000001) > 86400000000000 THEN 'duration_out_of_range'
                 WHEN said NOT IN ('success', 'failure') AND word_class(said) IS NULL OR said IS NULL THEN 'unknown_status'
                 WHEN mcp_tool IS NOT NULL AND v.trace_id IS NULL THEN 'tool_without_trace' END AS reason,
            CASE WHEN said = 'success' THEN CASE WHEN code IN (460, 499) THEN 'censored' ELSE 'ok' END
@@ -72,7 +72,7 @@ WITH x AS (
                 ELSE word_class(said) END AS state,
            -- strictly inside the call: at the end it is the fallback of the writer, at the start it is no time at all
            CASE WHEN first_ns > start_ns AND first_ns < end_ns
-                     AND NOT coalesce(code IN (460, 499) AND completion_tokens = 0, false) THEN first_ns - start_ns END AS ttft
+                     AND NOT coalesce(code IN (460, 499) AND completion_tokens = 0, false) THEN TRY(first_ns - start_ns) END AS ttft
     FROM t
 )
 SELECT line, record,
@@ -92,7 +92,7 @@ SELECT line, record,
        coalesce(to_text(v.litellm_call_id), to_text(v.request_id), to_text(v.trace_id), to_text(v.id)) AS request_id,
        to_text(v.id) AS attempt_id,
        -- of the failed attempts only the first is logged
-       CAST(CASE WHEN said = 'failure' THEN 0 WHEN retries > 0 AND coalesce(fallbacks, 0) = 0 THEN retries END AS INTEGER) AS attempt_no,
+       TRY_CAST(CASE WHEN said = 'failure' THEN 0 WHEN retries > 0 AND coalesce(fallbacks, 0) = 0 THEN retries END AS INTEGER) AS attempt_no,
        CASE WHEN said = 'failure' THEN 'primary' WHEN retries > 0 OR fallbacks > 0 THEN 'retry' END AS cause,
        to_text(v.trace_id) AS turn_id,
        CASE WHEN NOT coalesce(cache_hit, false) THEN coalesce(to_text(v.metadata.kubernetes_pod_routing.pod_ip), to_text(v.model_id), to_text(v.api_base)) END AS replica,
@@ -127,7 +127,7 @@ SELECT line, record,
        coalesce(mcp_tool, nullif(tools, '')) AS tool_names,
        CASE WHEN v.model_parameters.previous_response_id IS NOT NULL OR v.model_parameters.conversation IS NOT NULL THEN true WHEN has_parameters THEN false END AS stored_state,
        CASE WHEN call_type IS NOT NULL THEN call_type LIKE '%batch%' END AS batch,
-       CAST(CASE WHEN has_parameters THEN coalesce(to_count(v.model_parameters.n), 1) END AS INTEGER) AS n_choices,
+       TRY_CAST(CASE WHEN has_parameters THEN coalesce(to_count(v.model_parameters.n), 1) END AS INTEGER) AS n_choices,
        to_money(v.response_cost) AS cost,
        CASE WHEN v.response_cost IS NOT NULL THEN 'USD' END AS currency,
        CAST(1 AS DOUBLE) AS weight

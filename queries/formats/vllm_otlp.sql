@@ -41,7 +41,7 @@ WITH r AS (
            span->>'$.status.code' AS status_code
     FROM b WHERE span->>'$.name' = 'llm_request'
 ), d AS (
-    SELECT * EXCLUDE (attrs, res), end_ns - start_ns AS span_ns,
+    SELECT * EXCLUDE (attrs, res), TRY(end_ns - start_ns) AS span_ns,
            otlp_attr(attrs, 'gen_ai.latency.e2e') AS e2e_s,
            otlp_attr(attrs, 'gen_ai.latency.time_to_first_token') AS ttft_s,
            otlp_attr(attrs, 'gen_ai.latency.time_in_queue') AS queue_s,
