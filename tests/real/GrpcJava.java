@@ -1,4 +1,5 @@
-// Usage: java -cp ... GrpcJava CONFIG. Tries a service config on grpc-java and prints what happened as JSON lines.
+// Usage: java -cp ... GrpcJava hedge CONFIG | accept CONFIG...   Tries service configs on grpc-java, prints JSON lines.
+// hedge: a server whose first attempt is slow.   accept: one that answers at once; only whether the config is taken counts.
 import com.google.gson.Gson;
 import io.grpc.CallOptions;
 import io.grpc.ManagedChannel;
@@ -47,9 +48,8 @@ public class GrpcJava {
                 .build();
     }
 
-    @SuppressWarnings("unchecked")
     public static void main(String[] args) throws Exception {
-        Map<String, ?> config = new Gson().fromJson(Files.readString(Path.of(args[0])), Map.class);
+        boolean hedge = args[0].equals("hedge");
         ScheduledExecutorService clock = Executors.newScheduledThreadPool(4);
         AtomicInteger attempts = new AtomicInteger();
         AtomicInteger cancelled = new AtomicInteger();
@@ -69,33 +69,41 @@ public class GrpcJava {
                     } catch (RuntimeException lost) {
                         // the loser was cancelled
                     }
-                }, number == 0 ? 2500 : 0, TimeUnit.MILLISECONDS);
+                }, hedge && number == 0 ? 2500 : 0, TimeUnit.MILLISECONDS);
             }));
         }
         Server server = InProcessServerBuilder.forName("llm").addService(service.build()).build().start();
-        for (String name : names) {
-            attempts.set(0);
-            cancelled.set(0);
-            copyAfter.set(-1);
-            started.set(System.nanoTime());
-            ManagedChannel channel = null;
-            String outcome;
-            try {
-                channel = InProcessChannelBuilder.forName("llm").enableRetry().defaultServiceConfig(config).build();
-                outcome = new String(ClientCalls.blockingUnaryCall(channel, method(name), CallOptions.DEFAULT, new byte[1]),
-                        StandardCharsets.UTF_8);
-            } catch (StatusRuntimeException error) {
-                outcome = error.getStatus().getCode().toString();
-            } catch (RuntimeException error) {
-                outcome = "REFUSED " + error;
+        for (String file : List.of(args).subList(1, args.length)) {
+            for (String name : hedge ? names : names.subList(0, 1)) {
+                attempts.set(0);
+                cancelled.set(0);
+                copyAfter.set(-1);
+                started.set(System.nanoTime());
+                String outcome = call(file, name);
+                if (hedge) Thread.sleep(150);
+                System.out.println(new Gson().toJson(Map.of("method", name, "value", outcome, "attempts",
+                        attempts.get(), "cancelled", cancelled.get(), "copy_after_ms", copyAfter.get())));
             }
-            Thread.sleep(150);
-            System.out.println(new Gson().toJson(Map.of("method", name, "value", outcome, "attempts", attempts.get(),
-                    "cancelled", cancelled.get(), "copy_after_ms", copyAfter.get())));
-            if (channel != null) channel.shutdownNow();
         }
         server.shutdownNow();
         clock.shutdownNow();
         System.exit(0);
+    }
+
+    @SuppressWarnings("unchecked")
+    static String call(String file, String name) throws IOException {
+        Map<String, ?> config = new Gson().fromJson(Files.readString(Path.of(file)), Map.class);
+        ManagedChannel channel = null;
+        try {
+            channel = InProcessChannelBuilder.forName("llm").enableRetry().defaultServiceConfig(config).build();
+            return new String(ClientCalls.blockingUnaryCall(channel, method(name), CallOptions.DEFAULT, new byte[1]),
+                    StandardCharsets.UTF_8);
+        } catch (StatusRuntimeException error) {
+            return error.getStatus().getCode().toString();
+        } catch (RuntimeException error) {
+            return "REFUSED " + error;
+        } finally {
+            if (channel != null) channel.shutdownNow();
+        }
     }
 }

@@ -1,24 +1,27 @@
-// Usage: node grpc_node.cjs CONFIG MODE. Tries a service config on @grpc/grpc-js and prints what happened as JSON.
-// accept: does a client take it?   hedge: a server whose first attempt hangs, for the methods of the test.
+// Usage: node grpc_node.cjs MODE CONFIG... Tries service configs on @grpc/grpc-js and prints what happened as JSON.
+// accept: does a client take each?   hedge: a server whose first attempt hangs, for the methods of the test.
 // late: every attempt answers after 600 ms.   early: headers at once, the message after 600 ms.
 const fs = require("node:fs");
 const grpc = require("@grpc/grpc-js");
 
-const [, , file, mode] = process.argv;
-const config = fs.readFileSync(file, "utf8");
+const [, , mode, ...files] = process.argv;
 const print = (found) => console.log(JSON.stringify(found));
 
-function client(port) {
-  return new grpc.Client(`127.0.0.1:${port}`, grpc.credentials.createInsecure(), { "grpc.service_config": config });
+function client(port, file) {
+  return new grpc.Client(`127.0.0.1:${port}`, grpc.credentials.createInsecure(), { "grpc.service_config": fs.readFileSync(file, "utf8") });
+}
+
+function accepts(file) {
+  try {
+    client(1, file).close();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 if (mode === "accept") {
-  try {
-    client(1).close();
-    print({ accepted: true });
-  } catch (error) {
-    print({ accepted: false, error: error.message });
-  }
+  print(files.map(accepts));
   process.exit(0);
 }
 
@@ -65,7 +68,7 @@ server.bindAsync("127.0.0.1:0", grpc.ServerCredentials.createInsecure(), async (
   if (error) throw error;
   const found = {};
   for (const name of [...NAMES, "Stream"]) {
-    const one = client(port);
+    const one = client(port, files[0]);
     attempts = [];
     cancelled = [];
     started = Date.now();

@@ -27,10 +27,10 @@ METHODS = document(
 OFF = document(hedging(scope=policy.Scope(route="/llm.Chat"), decision="do_not_hedge"))
 
 
-def node(config: Path, mode: str) -> Any:
+def node(mode: str, *configs: Path) -> Any:
     modules = system("HEDGECTL_NODE_MODULES")
     done = subprocess.run(
-        ["node", str(HERE / "grpc_node.cjs"), str(config), mode],
+        ["node", str(HERE / "grpc_node.cjs"), mode, *map(str, configs)],
         env={**os.environ, "NODE_PATH": modules},
         capture_output=True,
         text=True,
@@ -50,26 +50,27 @@ def java_classes(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"{classes}:{classpath}"
 
 
-def java(classpath: str, config: Path) -> dict[str, Any]:
-    done = run("java", "-cp", classpath, "GrpcJava", config)
+def java(classpath: str, mode: str, *configs: Path) -> list[dict[str, Any]]:
+    done = run("java", "-cp", classpath, "GrpcJava", mode, *configs)
     assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return {row["method"]: row for row in rows}
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-@pytest.mark.parametrize("name", sorted(POLICIES))
-def test_node_accepts(name: str, tmp_path: Path) -> None:
-    assert node(write(POLICIES[name], "grpc", tmp_path / "c.json"), "accept") == {"accepted": True}
+def java_hedges(classpath: str, config: Path) -> dict[str, Any]:
+    return {row["method"]: row for row in java(classpath, "hedge", config)}
 
 
-@pytest.mark.parametrize("name", sorted(POLICIES))
-def test_java_accepts(name: str, tmp_path: Path, java_classes: str) -> None:
-    rows = java(java_classes, write(POLICIES[name], "grpc", tmp_path / "c.json"))
-    assert not [row for row in rows.values() if row["value"].startswith("REFUSED")]
+def java_accepts(classpath: str, *configs: Path) -> list[bool]:
+    return [not row["value"].startswith("REFUSED") for row in java(classpath, "accept", *configs)]
+
+
+def test_node_and_java_accept_every_output(tmp_path: Path, java_classes: str) -> None:
+    paths = [write(POLICIES[name], "grpc", tmp_path / f"{name}.json") for name in POLICIES]
+    assert node("accept", *paths) == java_accepts(java_classes, *paths) == [True] * len(POLICIES)
 
 
 def test_node_hedges_what_it_should_and_nothing_else(tmp_path: Path) -> None:
-    found = node(write(METHODS, "grpc", tmp_path / "c.json"), "hedge")
+    found = node("hedge", write(METHODS, "grpc", tmp_path / "c.json"))
     complete = found["Complete"]
     assert (complete["value"], complete["attempts"]) == ("answer 1", 2)
     assert 0 in complete["cancelled"]  # the loser; the server is told so
@@ -80,7 +81,7 @@ def test_node_hedges_what_it_should_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_java_hedges_what_it_should_and_nothing_else(tmp_path: Path, java_classes: str) -> None:
-    found = java(java_classes, write(METHODS, "grpc", tmp_path / "c.json"))
+    found = java_hedges(java_classes, write(METHODS, "grpc", tmp_path / "c.json"))
     complete = found["Complete"]
     assert (complete["value"], complete["attempts"], complete["cancelled"]) == ("answer 1", 2, 1)
     assert complete["copy_after_ms"] >= DELAY_MS
@@ -89,7 +90,7 @@ def test_java_hedges_what_it_should_and_nothing_else(tmp_path: Path, java_classe
 
 def test_off_is_off(tmp_path: Path, java_classes: str) -> None:
     path = write(OFF, "grpc", tmp_path / "c.json")
-    for found in (node(path, "hedge"), java(java_classes, path)):
+    for found in (node("hedge", path), java_hedges(java_classes, path)):
         assert [found[name]["attempts"] for name in ("Complete", "CallTool")] == [1, 1]
 
 
@@ -97,50 +98,40 @@ def test_nine_decimals_make_node_wait_for_the_deadline(tmp_path: Path) -> None:
     """Answers after 600 ms under a deadline of 900 ms: with fewer decimals the call fails at once."""
     slow = hedging(scope=policy.Scope(route="/llm.Chat"), delay_ms=800.0, deadline=policy.Deadline(900.0))
     path = write(document(slow), "grpc", tmp_path / "c.json")
-    assert node(path, "late")["Complete"]["value"] == "late"
+    assert node("late", path)["Complete"]["value"] == "late"
     config = json.loads(path.read_text(encoding="utf-8"))
     config["methodConfig"][0]["timeout"] = "0.9s"
     path.write_text(json.dumps(config), encoding="utf-8")
-    assert node(path, "late")["Complete"] == {**node(path, "late")["Complete"], "code": 4}
+    assert node("late", path)["Complete"]["code"] == 4
     assert "nine_decimals" in [lint.code for lint in emitters.check(path.read_text(encoding="utf-8"), "grpc")]
 
 
-def edited(tmp_path: Path, **changes: Any) -> Path:
-    path = write(METHODS, "grpc", tmp_path / "c.json")
-    config = json.loads(path.read_text(encoding="utf-8"))
-    hedge = config["methodConfig"][0]["hedgingPolicy"]
-    for key, value in changes.items():
-        if value is None:
-            del hedge[key]
-        else:
-            hedge[key] = value
-    path.write_text(json.dumps(config), encoding="utf-8")
-    return path
+# a change of the emitted policy; whether Node and Java take it (None: their JSON reader decides, not gRPC)
+CHANGES: list[tuple[dict[str, Any], bool, bool | None]] = [
+    ({"maxAttempts": 1}, False, False),
+    ({"maxAttempts": "2"}, False, None),
+    ({"maxAttempts": 9}, True, True),
+    ({"hedgingDelay": "300ms"}, False, False),
+    ({"hedgingDelay": 0.3}, False, None),
+    ({"hedgingDelay": "0.3000000001s"}, False, None),
+    ({"hedgingDelay": ...}, True, False),
+    ({"nonFatalStatusCodes": ["unavailable"]}, True, False),
+    ({"nonFatalStatusCodes": ["TIMEOUT"]}, False, False),
+    ({"nonFatalStatusCodes": "UNAVAILABLE"}, True, None),
+    ({"hedgingBudget": 5}, True, True),
+]
 
 
-@pytest.mark.parametrize(
-    ("changes", "in_node", "in_java"),
-    [
-        ({"maxAttempts": 1}, False, False),
-        ({"maxAttempts": "2"}, False, None),
-        ({"maxAttempts": 9}, True, True),
-        ({"hedgingDelay": "300ms"}, False, False),
-        ({"hedgingDelay": 0.3}, False, None),
-        ({"hedgingDelay": "0.3000000001s"}, False, None),
-        ({"hedgingDelay": None}, True, False),
-        ({"nonFatalStatusCodes": ["unavailable"]}, True, False),
-        ({"nonFatalStatusCodes": ["TIMEOUT"]}, False, False),
-        ({"nonFatalStatusCodes": "UNAVAILABLE"}, True, None),
-        ({"hedgingBudget": 5}, True, True),
-    ],
-)
-def test_the_lints_know_what_clients_refuse(
-    changes: dict[str, Any], in_node: bool, in_java: bool | None, tmp_path: Path, java_classes: str
-) -> None:
-    """Each spelling that a client refuses or reads otherwise has a lint."""
-    path = edited(tmp_path, **changes)
-    assert emitters.check(path.read_text(encoding="utf-8"), "grpc")
-    assert node(path, "accept")["accepted"] is in_node
-    if in_java is not None:
-        rows = java(java_classes, path)
-        assert rows["Complete"]["value"].startswith("REFUSED") is not in_java
+def test_the_lints_know_what_clients_refuse_or_read_otherwise(tmp_path: Path, java_classes: str) -> None:
+    paths = []
+    for index, (changes, _, _) in enumerate(CHANGES):
+        path = write(METHODS, "grpc", tmp_path / f"{index}.json")
+        config = json.loads(path.read_text(encoding="utf-8"))
+        hedge = {**config["methodConfig"][0]["hedgingPolicy"], **changes}
+        config["methodConfig"][0]["hedgingPolicy"] = {key: value for key, value in hedge.items() if value is not ...}
+        path.write_text(json.dumps(config), encoding="utf-8")
+        assert emitters.check(path.read_text(encoding="utf-8"), "grpc"), changes
+        paths.append(path)
+    assert node("accept", *paths) == [in_node for _, in_node, _ in CHANGES]
+    for (changes, _, expected), found in zip(CHANGES, java_accepts(java_classes, *paths), strict=True):
+        assert expected is None or found is expected, changes
