@@ -18,6 +18,7 @@ from hedgectl.policy import Suppress
 from hedgectl.probe import compare, result
 from hedgectl.probe.caps import Caps, Prices
 from hedgectl.probe.outcome import Outcome
+from hedgectl.probe.records import AttemptRecord, CallRecord
 from hedgectl.probe.sandbox.app import Sandbox, SandboxSettings
 from hedgectl.probe.sandbox.engine import Law
 from hedgectl.probe.session import Session
@@ -213,17 +214,18 @@ def test_waiting_requests_hold_copies_back() -> None:
 @pytest.mark.parametrize(("frees", "said"), [(True, "yes"), (False, "no")])
 def test_it_looks_whether_the_engine_stopped(frees: bool, said: str) -> None:
     async def go() -> Outcome:
-        box = Sandbox(SandboxSettings(replicas=2, slow=0, law=QUICK, frees=frees, answer_tokens=300, answer_sigma=0.0))
+        law = Law(0.005, 0.0, 0.02, 0.0)
+        box = Sandbox(SandboxSettings(replicas=2, slow=0, law=law, frees=frees, answer_tokens=150, answer_sigma=0.0))
         url = await box.start()
-        s = settings(url, **many(4, rates=(20.0,)), metrics=None, check_cancel=2, abort=False, answer_tokens=300)
-        s = replace(s, caps=Caps(requests=4, hedges=0))
+        s = settings(url, **many(3, rates=(20.0,)), metrics=None, check_cancel=2, abort=False, answer_tokens=150)
+        s = replace(s, caps=Caps(requests=3, hedges=0), rules=replace(RULES, total_s=60.0, attempt_s=50.0))
         outcome = await plain(s)
         await box.close()
         return outcome
 
     outcome = asyncio.run(go())
     assert outcome.cancel["engine_stopped"] == said, outcome.cancel
-    assert len(outcome.calls) == 2
+    assert len(outcome.calls) == 1
     assert len(outcome.checks) == 2
 
 
@@ -422,29 +424,48 @@ def test_stopping_at_once_settles_everything_as_censored() -> None:
 # --- result -----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_real_difference_is_significant_and_none_is_not() -> None:
-    async def slow_at_times(x: Exchange) -> None:
-        x.start()
-        slow = not x.is_copy and x.number % 5 == 0
-        await answer(x, "t", gap=1.5 if slow else 0.02)
+def fake_calls(n: int, arm: str, ms: Any, pairs: int) -> list[CallRecord]:
+    """Finished calls with the given latencies, both arms spread over the same pairs."""
+    calls = []
+    for i in range(n):
+        took = round(ms(i) * 1e6)
+        attempt = AttemptRecord("a", 0, "primary", 0, first_token_ns=took, ended_ns=2 * took, status="ok")
+        calls.append(
+            CallRecord(
+                i, "r", arm, 1.0, 0, i * pairs // n, attempts=[attempt], winner=0, status="ok", ended_ns=2 * took
+            )
+        )
+    return calls
 
-    async def always_the_same(x: Exchange) -> None:
-        x.start()
-        await answer(x, "t", gap=0.05)
 
-    async def go(script: Any) -> dict[str, Any]:
-        async with Scripted(script) as server:
-            rules = replace(RULES, delay_s=0.4, total_s=20.0, attempt_s=15.0)
-            return result.document(await plain(settings(server.url, **many(160, rates=(40.0,)), rules=rules)))
+@pytest.mark.parametrize("pairs", [6, 150])
+def test_a_real_difference_is_significant_and_none_is_not(pairs: int) -> None:
+    rng = np.random.default_rng(4)
+    noise = rng.lognormal(4, 0.3, 600)
+    tail = np.where(rng.random(600) < 0.15, 900.0, 0.0)
+    plain = fake_calls(150, "unhedged", lambda i: noise[i] + tail[i], pairs)
+    helped = fake_calls(150, "hedged", lambda i: noise[150 + i] + min(tail[150 + i], 200.0), pairs)
+    same = fake_calls(150, "hedged", lambda i: noise[300 + i] + tail[300 + i], pairs)
+    change = compare.changes(plain, helped, 1)
+    for metric in ("ttft_p95", "e2e_p95"):
+        low, high = change[metric]["interval"]
+        assert change[metric]["significant"]
+        assert low <= change[metric]["ratio"] <= high < 0.6
+    nothing = compare.changes(plain, same, 1)["ttft_p95"]
+    assert not nothing["significant"]
+    assert nothing["interval"][0] <= 1.0 <= nothing["interval"][1]
+    assert compare.changes(plain, helped, 1) == change, "the interval depends on the seed only"
 
-    helped = asyncio.run(go(slow_at_times))
-    change = helped["change"]["ttft_p95"]
-    assert change["significant"]
-    assert change["interval"][1] < 1.0
-    assert helped["arms"]["hedged"]["wins"] > 0
-    same = asyncio.run(go(always_the_same))["change"]["ttft_mean"]
-    assert same["interval"][0] < 1.3
-    assert same["interval"][1] > 0.75
+
+def test_arms_that_cannot_be_compared_have_no_ratio() -> None:
+    plain = fake_calls(150, "unhedged", lambda i: 1.0, 6)
+    assert compare.changes(plain, [], 1)["ttft_p95"]["ratio"] is None
+    few = compare.changes(plain[:40], fake_calls(40, "hedged", lambda i: 0.5, 6), 1)["ttft_p95"]
+    assert (few["ratio"], few["interval"], few["significant"]) == (0.5, None, False)
+    two_blocks = compare.changes(
+        fake_calls(150, "unhedged", lambda i: 1.0, 2), fake_calls(150, "hedged", lambda i: 0.5, 2), 1
+    )
+    assert two_blocks["ttft_p95"]["interval"] is None
 
 
 def test_too_few_requests_claim_nothing() -> None:

@@ -51,6 +51,7 @@ class Canceller:
     others: float = 0.0  # requests of other clients on the engines, as last seen
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _watching: bool = False
+    _quiet: float | None = None
 
     def lost(self, record: AttemptRecord, remaining_s: float | None) -> None:
         """A loser has been closed; ``remaining_s`` is how long it would probably have gone on."""
@@ -68,6 +69,23 @@ class Canceller:
         load = self._load()
         if load is not None and not self._watching:
             self.others = max(0.0, load - self.own())
+
+    async def quiet(self, patience_s: float) -> bool:
+        """Whether the engines are as they were before the first check: an earlier loser that runs on would end in this one.
+
+        Waits at most ``patience_s``; False also if there is nothing to see.
+        """
+        until = time.monotonic() + patience_s
+        while True:
+            load = self._load() if await self.signals.read() is not None else None
+            if load is None:
+                return False
+            if self._quiet is None or load <= self._quiet + 0.5:
+                self._quiet = self.others = load
+                return True
+            if time.monotonic() >= until:
+                return False
+            await asyncio.sleep(POLL_S)
 
     def _load(self) -> float | None:
         found = self.signals.latest

@@ -370,10 +370,8 @@ class Session:
 
     async def _check_cancel(self, outcome: Outcome) -> None:
         """Sends one long request into the quiet, closes it after its second token and watches the engines."""
-        before = await self.signals.read()
-        if before is None or before.running is None:
+        if not await self.canceller.quiet(self.settings.rules.attempt_s):
             return
-        self.canceller.others = before.running + (before.waiting or 0.0)
         number = len(outcome.plan) + len(outcome.checks)
         call = CallRecord(
             number, self._request_id(number), schedule.UNHEDGED, self.settings.rates[-1], time.monotonic_ns(), -1, True
