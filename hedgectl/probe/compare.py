@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,28 +53,46 @@ def changes(plain: Sequence[CallRecord], hedged: Sequence[CallRecord], seed: int
     """
     result = {}
     for name, value in (("ttft", ttft_ms), ("e2e", e2e_ms)):
-        a, b = _rows(plain, value), _rows(hedged, value)
-        result[f"{name}_p95"] = _ratio(a, b, lambda x: float(np.quantile(x, P95)), needed(P95), seed)
-        result[f"{name}_mean"] = _ratio(a, b, lambda x: float(x.mean()), 2, seed)
+        a, b = _Arm.of(plain, value), _Arm.of(hedged, value)
+        result[f"{name}_p95"] = _ratio(a, b, P95, seed)
+        result[f"{name}_mean"] = _ratio(a, b, None, seed)
     return result
 
 
-def _rows(calls: Sequence[CallRecord], value: Value) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    found = [(v[0], c.pair) for c in calls if (v := value(c)) is not None]
-    return np.array([v for v, _ in found], dtype=np.float64), np.array([p for _, p in found], dtype=np.int64)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Arm:
+    """Values of one arm, ascending, and the pair each belongs to; both (n,)."""
+
+    values: NDArray[np.float64]
+    pair: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, calls: Sequence[CallRecord], value: Value) -> _Arm:
+        found = [(v[0], c.pair) for c in calls if (v := value(c)) is not None]
+        values = np.array([v for v, _ in found], dtype=np.float64)
+        order = np.argsort(values, kind="stable")
+        return cls(values[order], np.array([p for _, p in found], dtype=np.int64)[order])
+
+    def statistic(self, p: float | None) -> float:
+        """Quantile ``p``, or the mean."""
+        return float(self.values.mean() if p is None else np.quantile(self.values, p))
+
+    def resampled(self, p: float | None, pairs: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The statistic of each resample, (r,); ``drawn`` (r, pairs) says how often each pair was drawn."""
+        inside = np.isin(self.pair, pairs)
+        values = self.values[inside]
+        weight = drawn[:, np.searchsorted(pairs, self.pair[inside])]
+        if p is None:
+            return np.asarray((weight @ values) / weight.sum(axis=1))
+        reached = np.cumsum(weight, axis=1)
+        # the first value at which the share p of the resample is reached
+        return np.asarray(values[np.argmax(reached >= p * reached[:, -1:], axis=1)])
 
 
-def _ratio(
-    a: tuple[NDArray[np.float64], NDArray[np.int64]],
-    b: tuple[NDArray[np.float64], NDArray[np.int64]],
-    statistic: Callable[[NDArray[np.float64]], float],
-    least: int,
-    seed: int,
-) -> dict[str, Any]:
-    (x, x_pair), (y, y_pair) = a, b
-    n = min(len(x), len(y))
-    pairs = np.intersect1d(x_pair, y_pair)
-    empty: dict[str, Any] = {
+def _ratio(a: _Arm, b: _Arm, p: float | None, seed: int) -> dict[str, Any]:
+    n = min(len(a.values), len(b.values))
+    pairs = np.intersect1d(a.pair, b.pair)
+    result: dict[str, Any] = {
         "ratio": None,
         "interval": None,
         "significant": False,
@@ -81,24 +100,15 @@ def _ratio(
         "pairs": len(pairs),
         "kind": "paired_bootstrap",
     }
-    if not len(x) or not len(y):
-        return empty
-    base = statistic(x)
-    if base <= 0.0:
-        return empty
-    ratio = statistic(y) / base
-    result = {**empty, "ratio": round(ratio, 4)}
-    if n < least or len(pairs) < LEAST_PAIRS:
+    if not n or (base := a.statistic(p)) <= 0.0:
         return result
-    grouped_x = [x[x_pair == p] for p in pairs]
-    grouped_y = [y[y_pair == p] for p in pairs]
+    result["ratio"] = round(b.statistic(p) / base, 4)
+    if n < (2 if p is None else needed(p)) or len(pairs) < LEAST_PAIRS:
+        return result
     rng = np.random.default_rng([seed, 7])
-    drawn = np.empty(RESAMPLES)
-    for i in range(RESAMPLES):
-        chosen = rng.integers(0, len(pairs), len(pairs))
-        below = statistic(np.concatenate([grouped_x[k] for k in chosen]))
-        drawn[i] = statistic(np.concatenate([grouped_y[k] for k in chosen])) / below if below > 0 else np.nan
-    low, high = np.nanquantile(drawn, (0.025, 0.975))
+    drawn = rng.multinomial(len(pairs), np.full(len(pairs), 1.0 / len(pairs)), size=RESAMPLES)
+    below = a.resampled(p, pairs, drawn)
+    low, high = np.quantile(b.resampled(p, pairs, drawn) / np.maximum(below, 1e-9), (0.025, 0.975))
     result["interval"] = [round(float(low), 4), round(float(high), 4)]
     result["significant"] = bool(low > 1.0 or high < 1.0)
     return result

@@ -1,8 +1,10 @@
-"""One replica in real time: queue in order of arrival, one prefill at a time that pauses decode, decode in steps.
+"""One replica in real time: queue in order of arrival, one prefill at a time that pauses decode, decode in virtual time.
 
 The same law as the replay's: a prefill takes ``a + b * tokens``, a step of n sequences ``a + b * n`` and gives each
 one token; everything is ``slowness`` times longer on a slow replica. A sequence is admitted if the batch has a place
-and the cache has room for its prompt and its whole answer; alone it always is. Nobody overtakes.
+and the cache has room for its prompt and its whole answer; alone it always is. Nobody overtakes. As in the replay a
+prefill pauses decode at once, not at the end of a step: virtual time counts steps, and each sequence gets its tokens
+one step apart from its own start.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class Job:
     answer_tokens: int
     on_token: Callable[[int, bool], None]
     made: int = 0
+    due: float = 0.0  # virtual time of its next token
     gone: asyncio.Event = field(default_factory=asyncio.Event)  # the engine should stop working on it
 
 
@@ -47,6 +50,7 @@ class Engine:
         self._batch: list[Job] = []
         self._prefilling: Job | None = None
         self._wake = asyncio.Event()
+        self._steps = 0.0  # virtual time
         self.prompt_tokens = 0  # totals since start
         self.generated_tokens = 0
         self.finished = 0
@@ -88,6 +92,7 @@ class Engine:
             self._queue.remove(job)
         elif job in self._batch:
             self._batch.remove(job)
+        self._wake.set()
 
     async def run(self) -> None:
         """Works for ever. A clock of its own keeps the law exact: a timer that fires late does not slow the engine."""
@@ -98,25 +103,36 @@ class Engine:
                 await self._wake.wait()
                 clock = time.monotonic()
             job = self._admit()
-            if job is not None:
-                law = self._law
-                clock += (law.prefill_base_s + law.prefill_per_token_s * job.prompt_tokens) * self._slowness
-                done = await _until(clock, job.gone)
-                self._prefilling = None
-                if done:
-                    self.prompt_tokens += job.prompt_tokens
-                    self._batch.append(job)
-                    self._token(job)
-                else:
-                    clock = time.monotonic()
+            if job is None:
+                clock = await self._decode(clock)
+                continue
+            law = self._law
+            clock += (law.prefill_base_s + law.prefill_per_token_s * job.prompt_tokens) * self._slowness
+            whole = not await _event_before(clock, job.gone)
+            self._prefilling = None
+            if whole:
+                self.prompt_tokens += job.prompt_tokens
+                self._batch.append(job)
+                self._token(job)
             else:
-                step = self._law.decode_base_s + self._law.decode_per_sequence_s * len(self._batch)
-                clock += step * self._slowness
-                stepping = list(self._batch)
-                await _until(clock, None)
-                for job in stepping:
-                    if not job.gone.is_set():
-                        self._token(job)
+                clock = time.monotonic()
+
+    async def _decode(self, clock: float) -> float:
+        """Decodes until the next token or until something changes; returns the moment reached."""
+        if not self._batch:
+            return clock
+        step = (self._law.decode_base_s + self._law.decode_per_sequence_s * len(self._batch)) * self._slowness
+        due = min(job.due for job in self._batch)
+        end = clock + (due - self._steps) * step
+        self._wake.clear()
+        if await _event_before(end, self._wake):
+            now = min(time.monotonic(), end)
+            self._steps += max(0.0, now - clock) / step
+            return max(now, clock)
+        self._steps = due
+        for job in [job for job in self._batch if job.due <= due + 1e-9]:
+            self._token(job)
+        return end
 
     def _admit(self) -> Job | None:
         if not self._queue or len(self._batch) >= self._law.max_running:
@@ -130,6 +146,7 @@ class Engine:
 
     def _token(self, job: Job) -> None:
         job.made += 1
+        job.due = self._steps + 1.0
         self.generated_tokens += 1
         last = job.made >= job.answer_tokens
         if last:
@@ -138,18 +155,15 @@ class Engine:
         job.on_token(job.made, last)
 
 
-async def _until(moment: float, gone: asyncio.Event | None) -> bool:
-    """Sleeps until ``moment`` (monotonic); False if the job went away before."""
+async def _event_before(moment: float, event: asyncio.Event) -> bool:
+    """Sleeps until ``moment`` (monotonic); True at once if the event happens before."""
     wait = moment - time.monotonic()
-    if gone is None:
-        await asyncio.sleep(max(wait, 0.0))
-        return True
     if wait > 0:
         try:
             async with asyncio.timeout(wait):
-                await gone.wait()
+                await event.wait()
         except TimeoutError:
             pass
     else:
         await asyncio.sleep(0)
-    return not gone.is_set()
+    return event.is_set()
