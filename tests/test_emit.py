@@ -19,6 +19,7 @@ from policy_documents import document, full, hedging
 from hedgectl import emitters, policy, schemas
 from hedgectl.emitters import CANNOT_HEDGE
 from hedgectl.errors import InputError, NotEnoughData, UsageError
+from hedgectl.recommend.options import TARGET_TRIGGERS
 
 GOLDEN = Path(__file__).parent / "golden" / "emit"
 TARGETS = sorted(emitters.catalogue())
@@ -96,7 +97,9 @@ def test_a_hedge_on_a_clock_that_the_target_lacks_is_refused(name: str) -> None:
             continue
         with pytest.raises(NotEnoughData) as caught:
             emitters.emit(asked, name)
-        assert f"hedgectl recommend --for {name}" in str(caught.value.hint)
+        known = emitters.target(name).traits.recommend_for
+        assert f"hedgectl recommend --for {known}" in str(caught.value.hint)
+        assert known in TARGET_TRIGGERS, "the hint must be a command that works"
 
 
 @pytest.mark.parametrize("name", [name for name in HEDGING if emitters.target(name).traits.whole_answers])
@@ -248,3 +251,42 @@ def test_a_document_of_lints_is_valid() -> None:
     lints = emitters.check(json.dumps({"enabled": True, "hedgeAfterMs": 5, "totalTimeoutMs": 3}), "client")
     jsonschema.validate(emitters.check_document("client", lints), schemas.load("emit_check"))
     assert [lint.code for lint in lints] == ["missing", "never_hedges", "no_budget"]
+
+
+@pytest.mark.parametrize("name", ["envoy", "grpc", "istio", "polly"])
+def test_what_has_no_expiry_says_when_to_renew(name: str) -> None:
+    lost = [loss.nearest for loss in emitters.emit(document(hedging()), name).losses if loss.field == "ttl"]
+    assert lost == ["in force until it is replaced: write it anew before 2026-12-06T04:15:00Z"]
+
+
+def test_envoy_says_when_the_budget_is_too_small_for_the_concurrency() -> None:
+    def nearest(requests: int) -> str:
+        projection = {"unhedged": {"logical_requests": requests, "e2e_ms": {"p50": 1000.0}}}
+        window = {"from": "2026-11-28T00:00:00Z", "to": "2026-11-28T01:00:00Z"}
+        found = emitters.emit(document(hedging(projection=projection), window=window), "envoy")
+        return next(loss.nearest for loss in found.losses if loss.field == "hedge.budget.ratio")
+
+    assert "about 5, so this floor decides" in nearest(18_000)  # 5 a second, 1 s each; 5 % needs 20
+    assert "floor decides" not in nearest(180_000)
+
+
+def test_copies_are_counted_as_each_target_counts_them() -> None:
+    """gRPC and clients count all attempts, Envoy and Polly only what is added."""
+    asked = document(hedging(delays=policy.Delays(response_headers=policy.Delay(300.0, 10, 0.9, 300.0))))
+    texts = {name: emitters.emit(asked, name).text for name in ("grpc", "client", "envoy", "polly", "env")}
+    assert '"maxAttempts": 2' in texts["grpc"]
+    assert '"maxAttempts": 2' in texts["client"]
+    assert "HEDGE_MAX_ATTEMPTS=2" in texts["env"]
+    assert "num_retries: 1" in texts["envoy"]
+    assert '"MaxHedgedAttempts": 1' in texts["polly"]
+
+
+def test_the_error_limit_and_not_the_budget_becomes_the_token_ratio() -> None:
+    def ratio(**changes: Any) -> float:
+        config = json.loads(emitters.emit(document(hedging(**changes)), "grpc").text)
+        assert config["retryThrottling"]["maxTokens"] <= 1000
+        found: float = config["retryThrottling"]["tokenRatio"]
+        return found
+
+    assert ratio() == ratio(budget=policy.Budget(0.5, 100)) == 0.111
+    assert ratio(suppress_when=(policy.Suppress("error_ratio", ">", 0.05),)) == 0.053

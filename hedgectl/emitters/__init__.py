@@ -132,21 +132,21 @@ def emit(
             where=broken[0].where,
             hint="this is a fault of hedgectl; please report it with the policy",
         )
-    return Emitted(name, chosen, text, losses, lints, _refusal(name, losses, strict))
+    return Emitted(name, chosen, text, losses, lints, _refusal(to, losses, strict))
 
 
-def _refusal(name: str, losses: tuple[Loss, ...], strict: bool) -> NotEnoughData | None:
+def _refusal(to: Target, losses: tuple[Loss, ...], strict: bool) -> NotEnoughData | None:
     needed = [loss for loss in losses if loss.needed]
     if needed:
         return NotEnoughData(
-            f"{name} cannot watch {needed[0].field.removeprefix('suppress_when.')}, and without it the policy is not "
+            f"{to.name} cannot watch {needed[0].field.removeprefix('suppress_when.')}, and without it the policy is not "
             "stable at the busiest hour",
             where=f"policies: {needed[0].scope}: {needed[0].field}",
-            hint=f"hedgectl recommend --for {name} looks for a policy that is stable without it",
+            hint=f"hedgectl recommend --for {to.traits.recommend_for} looks for a policy that is stable without it",
         )
     if strict and losses:
         return NotEnoughData(
-            f"{name} cannot express {len(losses)} parts of the policy, and --strict was given",
+            f"{to.name} cannot express {len(losses)} parts of the policy, and --strict was given",
             where=f"policies: {losses[0].scope}: {losses[0].field}",
             hint="without --strict the nearest is written",
         )

@@ -23,7 +23,9 @@ TRAITS: Final = Traits(
     rules=None,
     windows=True,
     experiment=True,
+    expires=True,
     signals=frozenset({"error_ratio", "hedge_rate"}),
+    recommend_for="client",
     scopes=frozenset({"model", "route", "size_class"}),
 )
 SMALL_BURST: Final = 2

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from hedgectl.emitters._seam import Loss, Traits
+from hedgectl.emitters._text import expires_at
 from hedgectl.errors import NotEnoughData
 from hedgectl.policy import Hedge, PolicyDocument, Rule, Scope, ScopePolicy
 
@@ -78,7 +79,7 @@ def refuse_unseen_trigger(policy: ScopePolicy, traits: Traits, target: str) -> N
         f"{target} cannot see {hedge.trigger}: its clock stops at {seen}, so this hedge would fire at another moment "
         "or never",
         where=f"policies: {policy.scope.name}: hedge.trigger",
-        hint=f"hedgectl recommend --for {target} looks for a policy on a clock that {target} has",
+        hint=f"hedgectl recommend --for {traits.recommend_for} looks for a policy on a clock that {target} has",
     )
 
 
@@ -108,6 +109,9 @@ def common_losses(document: PolicyDocument, traits: Traits, target: str) -> list
         losses += _scope_losses(policy, traits)
         if policy.hedge is not None and policy.is_on:
             losses += _hedge_losses(policy, policy.hedge, traits, target)
+    if traits.hedges and not traits.expires and any(policy.is_on for policy in document.policies):
+        nearest = f"in force until it is replaced: write it anew before {expires_at(document)}"
+        losses.append(Loss("all", "ttl", f"not used after {document.ttl}", nearest))
     return losses
 
 

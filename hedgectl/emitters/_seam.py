@@ -72,9 +72,11 @@ class Traits:
     rules_nearest: str = "not tested: keep such requests away from it"
     windows: bool = False
     experiment: bool = False
+    expires: bool = False
     signals: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()  # parts of a scope it can tell apart
     scopes_nearest: str = "one entry for all, as careful as the most careful of them"
+    recommend_for: str = ""  # what `hedgectl recommend --for` calls it
     clock_nearest: str = "set from outside"  # how windows and experiments are followed all the same
 
 
@@ -90,6 +92,7 @@ CARRIES_ALL: Final = Traits(
     rules=None,
     windows=True,
     experiment=True,
+    expires=True,
     signals=frozenset(SIGNALS),
     scopes=frozenset({"model", "route", "size_class"}),
 )

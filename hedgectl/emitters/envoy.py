@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from hedgectl.emitters import _yaml
@@ -13,7 +14,7 @@ from hedgectl.emitters._routes import HEADERS, HeaderMatch, Route, losses, route
 from hedgectl.emitters._seam import Lint, Loss, Traits
 from hedgectl.emitters._text import header, number, seconds_text
 from hedgectl.errors import UsageError
-from hedgectl.policy import PolicyDocument
+from hedgectl.policy import PolicyDocument, ScopePolicy
 
 TITLE: Final = "Envoy routes and cluster (YAML snippet; --full: a whole bootstrap)"
 SUFFIX: Final = ".yaml"
@@ -36,6 +37,7 @@ TRAITS: Final = Traits(
     rules=frozenset({"route", "streamed", "segment", "request_bytes"}),
     rules_nearest="the body is not read: callers mark such requests with x-hedge: off",
     clock_nearest="the runtime key of the scope switches it off and on while Envoy runs",
+    recommend_for="envoy",
     scopes=frozenset({"model", "route"}),
 )
 
@@ -61,8 +63,8 @@ def supports(policy: PolicyDocument) -> list[Loss]:
                     name,
                     "hedge.budget.ratio",
                     f"{share} % of requests",
-                    f"{share} % of the requests in flight in each Envoy by itself, and one copy below {need} in flight; "
-                    "retries of failures share it",
+                    f"{share} % of the requests in flight in each Envoy by itself, and one copy below {need} in flight"
+                    f"{_crowd(policy, each, need)}; retries of failures share it",
                 )
             )
         found.append(
@@ -70,6 +72,9 @@ def supports(policy: PolicyDocument) -> list[Loss]:
                 name, "hedge", "failures send no copies", "a failure (5xx, reset) is retried at once, within the budget"
             )
         )
+        if hedge.max_attempts > 2 and hedge.target.different_replica:
+            nearest = "hosts repeat where there are fewer hosts than attempts"
+            found.append(Loss(name, "hedge.target.different_replica", "another replica each time", nearest))
         if _body_limit(policy) is None:
             limit = int(OPTIONS["body_limit_bytes"])
             found.append(
@@ -86,6 +91,20 @@ def supports(policy: PolicyDocument) -> list[Loss]:
             Loss("all", "hedge.budget", "a budget for each scope", "one for the cluster, the smallest of them")
         )
     return found
+
+
+def _crowd(document: PolicyDocument, policy: ScopePolicy, need: int) -> str:
+    """Whether the budget is too small for the concurrency of the log (arrival rate x median time, Little's law)."""
+    arm = (policy.projection or {}).get("unhedged")
+    e2e = arm.get("e2e_ms") if isinstance(arm, dict) else None
+    try:
+        begin, end = (datetime.fromisoformat(document.window[key]) for key in ("from", "to"))
+        in_flight = arm["logical_requests"] / (end - begin).total_seconds() * e2e["p50"] / 1000  # type: ignore[index]
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return ""
+    if in_flight >= need:
+        return ""
+    return f" (the log has about {in_flight:.2g}, so this floor decides and not the share)"
 
 
 def render(policy: PolicyDocument, options: Mapping[str, str], form: str) -> str:

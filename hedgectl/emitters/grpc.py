@@ -24,6 +24,7 @@ TRAITS: Final = Traits(
     rules=frozenset({"route"}),
     rules_nearest="not tested: give such calls a method or a channel of their own",
     clock_nearest="two service configs, switched from outside",
+    recommend_for="grpc",
     scopes=frozenset({"route"}),
 )
 

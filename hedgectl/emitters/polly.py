@@ -22,6 +22,7 @@ TRAITS: Final = Traits(
     budget=False,
     rules_nearest="not tested, POST is hedged too: send such requests through a client without the handler",
     clock_nearest="two settings files, switched from outside (they are reloaded while running)",
+    recommend_for="polly",
     scopes=frozenset({"model", "route", "size_class"}),
 )
 

@@ -251,6 +251,26 @@ test("copies above the limit stop copies", async () => {
   assert.equal(await slow(h), 1);
 });
 
+test("three attempts: a copy at each multiple of the delay, and all losers are aborted", async () => {
+  const request = server.script(HANG, HANG, {});
+  const { answer } = await begin(hedger({ maxAttempts: 3 }), request);
+  clock.advance(1000);
+  await request.log.reached(2);
+  clock.advance(1000);
+  assert.equal(await text(answer), "answer 2");
+  await request.log.gone(0, 1);
+});
+
+test("a cold start sends no flood of copies", async () => {
+  const h = hedger();
+  const requests = Array.from({ length: 30 }, () => server.script({ at: gate() }));
+  const begun = await Promise.all(requests.map((request) => begin(h, request)));
+  clock.advance(1000);
+  assert.equal(h.stats.copies, SETTINGS.budgetBurst); // not 30, and not the burst of a whole fleet
+  clock.advance(19000);
+  for (const { answer } of begun) await assert.rejects(answer);
+});
+
 test("the caller's own abort reaches every attempt", async () => {
   const request = server.script(HANG, HANG);
   const controller = new AbortController();
