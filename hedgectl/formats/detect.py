@@ -92,6 +92,8 @@ def _json_document(text: str) -> Iterable[tuple[Record, str]]:
     except ValueError:
         at = body.find("[") if body[0] == "[" or re.match(r'\{\s*"data"\s*:\s*\[', body) else -1
         if at < 0:
+            if record := _cut_object(body):
+                yield record, body
             return
         decoder = json.JSONDecoder()
         at += 1
@@ -112,13 +114,29 @@ def _json_document(text: str) -> Iterable[tuple[Record, str]]:
         yield from ((item, json.dumps(item)) for item in value if isinstance(item, dict))
 
 
+_FIELD = re.compile(r'[\s,]*"((?:[^"\\]|\\.)*)"\s*:\s*')
+
+
+def _cut_object(body: str) -> dict[str, Any]:
+    """The leading fields of an object that is larger than the head; the field that is cut has an empty value."""
+    found: dict[str, Any] = {}
+    decoder, at = json.JSONDecoder(), 1
+    while match := _FIELD.match(body, at):
+        try:
+            found[match[1]], at = decoder.raw_decode(body, match.end())
+        except ValueError:
+            found[match[1]] = ""
+            break
+    return found
+
+
 def _csv_rows(lines: Sequence[str]) -> Iterable[dict[str, Any]]:
     if not lines or not any(mark in lines[0] for mark in ",;\t"):
         return
     mark = max(",;\t", key=lines[0].count)
     header = next(csv.reader([lines[0]], delimiter=mark))
     names = [h.strip() for h in header]
-    plausible = all(re.fullmatch(r"[A-Za-z_][\w .:/@()%-]*", n) for n in names) and len(set(names)) == len(names) >= 2
+    plausible = all(re.fullmatch(r"[A-Za-z_][\w .:/@()%+-]*", n) for n in names) and len(set(names)) == len(names) >= 2
     if not plausible:
         return
     found = False

@@ -1,0 +1,44 @@
+-- format: guidellm
+-- title: GuideLLM benchmarks.json, both generations
+-- spec: vllm-project/guidellm src/guidellm/schemas
+-- source: guidellm benchmark --output-path benchmarks.json
+-- input: json
+-- detect: benchmarks
+-- clock: client wall clock, epoch seconds
+-- resolution: 1us
+-- observer: client
+-- observes: request_id, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns, prompt_tokens, completion_tokens, status, error_kind, streamed
+-- hint: the whole report is needed: an export without requests is an aggregate
+-- traps: latency in seconds beside fields in milliseconds ; incomplete requests are cut by the time limit: censored, not fast ; the client's
+--   own queue is not the server's ; the first-token time may be missing, then TTFT is negative by 50 years
+WITH b AS (
+    SELECT line, record, unnest(CAST(j->'$.benchmarks' AS JSON[])) AS bench FROM raw
+), q AS (
+    SELECT line, record, 'ok' AS state, unnest(CAST(bench->'$.requests.successful' AS JSON[])) AS r FROM b
+    UNION ALL
+    SELECT line, record, 'error', unnest(CAST(bench->'$.requests.errored' AS JSON[])) FROM b
+    UNION ALL
+    SELECT line, record, 'censored', unnest(CAST(bench->'$.requests.incomplete' AS JSON[])) FROM b
+), f AS (
+    SELECT *,
+           s_ns(coalesce(r->>'$.scheduler_info.request_start', r->>'$.info.timings.request_start', r->>'$.request_start_time', r->>'$.start_time')) AS start_ns,
+           s_ns(coalesce(r->>'$.scheduler_info.request_end', r->>'$.info.timings.request_end', r->>'$.request_end_time', r->>'$.end_time')) AS end_ns,
+           s_ns(coalesce(r->>'$.first_token_time', r->>'$.info.timings.first_token_iteration', r->>'$.info.timings.first_iteration')) AS first_ns
+    FROM q
+)
+SELECT line, record, CASE WHEN start_ns IS NULL THEN 'reject' ELSE 'attempt' END AS kind,
+       CASE WHEN start_ns IS NULL THEN 'bad_time' END AS reason,
+       to_text(r->>'$.request_id') AS request_id,
+       'client' AS observer,
+       start_ns AS arrival_ns,
+       CASE WHEN end_ns > start_ns AND state <> 'error' THEN end_ns - start_ns END AS e2e_ns,
+       CASE WHEN state = 'ok' AND first_ns BETWEEN start_ns AND end_ns THEN first_ns - start_ns END AS ttft_ns,
+       CASE WHEN state = 'ok' AND first_ns BETWEEN start_ns AND end_ns THEN 'first_token' END AS ttft_basis,
+       CAST(1000 AS BIGINT) AS resolution_ns,
+       coalesce(to_count(r->>'$.prompt_tokens'), to_count(r->>'$.input_metrics.text_tokens'), to_count(r->>'$.input_metrics.total_tokens')) AS prompt_tokens,
+       CASE WHEN state = 'ok' THEN coalesce(to_count(r->>'$.output_tokens'), to_count(r->>'$.output_metrics.text_tokens'),
+                                            to_count(r->>'$.output_metrics.total_tokens')) END AS completion_tokens,
+       state AS status,
+       CASE state WHEN 'censored' THEN 'timeout' WHEN 'error' THEN 'upstream' END AS error_kind,
+       CASE WHEN first_ns IS NOT NULL THEN true END AS streamed
+FROM f
