@@ -142,7 +142,7 @@ class _Run:
                 slot.entry.last_line = max(slot.entry.last_line, step.last_line)
             if step.raw and not step.open:
                 # documents and Parquet files are passed as a whole, whatever was read before
-                tail = ((tail if opened.mode in ("lines", "csv") else b"") + step.raw)[-HEAD_BYTES:]
+                tail = ((tail if opened.mode in ("lines", "csv") else b"") + step.raw[-HEAD_BYTES:])[-HEAD_BYTES:]
                 slot.entry.bytes_read, slot.entry.open_bytes = step.end, step.rest
                 slot.entry.tail_fingerprint = fingerprint(tail)
             self._bytes += step.size

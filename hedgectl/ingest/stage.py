@@ -212,7 +212,12 @@ class _Worker:
         counts = {piece.slot: Counts() for piece in pieces}
         lines, records, texts, opened = self._gather(fmt, pieces, counts)
         json = fmt.input != "text"
-        rows = self._insert(fmt, table, lines, records, list(texts))
+        held: list[str | None] = list(texts)
+        if json and opened:
+            # a format may not look into every record, and a half-written one must not pass for something else
+            for i in np.flatnonzero(np.isin(lines, np.array(sorted(opened), np.int64))).tolist():
+                held[i] = None if any(r.counted_as == "rejected" for r in look_again(texts[i], complete=False)) else texts[i]
+        rows = self._insert(fmt, table, lines, records, held)
         left = self._account(rows, lines, records, texts, opened, counts)
         again_lines: list[int] = []
         again_records: list[int] = []
