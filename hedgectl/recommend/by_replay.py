@@ -10,13 +10,13 @@ import numpy as np
 
 from hedgectl import cost
 from hedgectl.fit import Fit, LogFacts, fit_service, fleet_of, refusals
-from hedgectl.model import Fleet, Workload
+from hedgectl.model import Fleet, Ints, Workload
 from hedgectl.policy import Budget, Suppress
 from hedgectl.recommend import delay, gates, search, stability, tournament
 from hedgectl.recommend.gates import Judged, judge, reason
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
-from hedgectl.recommend.projecting import Assumption, Candidate, Projection, ScreenProjector
+from hedgectl.recommend.projecting import Assumption, Candidate, Projection, ScreenProjector, measured_change
 from hedgectl.recommend.replaying import ReplayProjector, spec_of
 from hedgectl.recommend.stability import Stability
 from hedgectl.sim import scenario, sweep
@@ -26,6 +26,7 @@ from hedgectl.sim.scenario import Assumed, Setting
 
 # Finer than the screen's own grid: the replay can tell delays apart.
 QUANTILES = (0.80, 0.90, 0.925, 0.94, 0.95, 0.96, 0.97, 0.98, 0.985)
+SCREENED_REQUESTS = 150_000  # of a long log
 EXAMINED = 3  # passing candidates that are tried at the top of the load
 
 Note = dict[str, Any]
@@ -116,7 +117,8 @@ def search_by_replay(
 
 def _screened(workload: Workload, fields: Sequence[search.Field], options: Options) -> list[Candidate]:
     """The best (trigger, delay, budget) by the load-blind screen, and each trigger's plain p95 rule."""
-    screen = ScreenProjector(workload)
+    rows = _part(workload)
+    screen = ScreenProjector(workload.take(rows))
     assumed = search.assumptions(options, sees_load=False)
     scored: list[tuple[float, int, Candidate]] = []
     kept: list[Candidate] = []
@@ -125,13 +127,25 @@ def _screened(workload: Workload, fields: Sequence[search.Field], options: Optio
         tried = tournament.with_smaller_budget(grid)
         for k, candidate in enumerate(tried):
             options.say("screen", k / len(tried))
-            projections = [screen.project(candidate, each) for each in assumed]
-            score = judge(candidate, projections, options.goal).worst_ratio
+            partly = replace(candidate, eligible=candidate.eligible[rows])
+            projections = [screen.project(partly, each) for each in assumed]
+            score = judge(partly, projections, options.goal).worst_ratio
             if candidate.quantile == delay.RULE_QUANTILE and candidate.budget == _budget(options):
                 kept.append(candidate)
             else:
                 scored.append((score, len(scored), candidate))
     return [*kept, *(c for _, _, c in sorted(scored, key=lambda s: s[:2])[: tournament.SCREENED - len(kept)])]
+
+
+def _part(workload: Workload) -> Ints:
+    """Rows of the part of a long log with the slowest mean: enough to rank what the replay is to try."""
+    n = len(workload)
+    if n <= SCREENED_REQUESTS:
+        return np.arange(n)
+    total = np.concatenate(([0.0], np.cumsum(np.nan_to_num(workload.e2e_s))))
+    starts = np.arange(0, n - SCREENED_REQUESTS + 1, SCREENED_REQUESTS // 4)
+    best = int(starts[int(np.argmax(total[starts + SCREENED_REQUESTS] - total[starts]))])
+    return np.arange(best, best + SCREENED_REQUESTS)
 
 
 def _budget(options: Options) -> Budget | None:
@@ -272,12 +286,7 @@ def given_breaks(candidate: Candidate, options: Options) -> list[dict[str, Any]]
     return []
 
 
-def change(found: Ground, chosen: Judged, metric: str, p: float) -> dict[str, Any]:
-    """``p99_change``: the ratio in the worst case."""
-    ratio = gates.ratio_of(chosen.worst, metric, p)
-    return {
-        "ratio": None if ratio is None else round(ratio, 6),
-        "interval": None,
-        "episodes": None,
-        "kind": "this_log_only",
-    }
+def change(found: Ground, chosen: Judged, metric: str, p: float, seed: int) -> dict[str, Any]:
+    """``p99_change``: the ratio in the worst case, with an interval where enough slow episodes stand behind it."""
+    both = found.projector.paired(chosen.candidate, chosen.worst.assumption, metric)
+    return measured_change(both, gates.ratio_of(chosen.worst, metric, p), p, seed)

@@ -18,7 +18,7 @@ from hedgectl.recommend.entry import Findings, entry, notes
 from hedgectl.recommend.gates import Judged, judge, reason
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
-from hedgectl.recommend.projecting import ScreenProjector
+from hedgectl.recommend.projecting import ScreenProjector, measured_change
 
 INCIDENT_SHARE = 0.10  # of requests without an answer
 
@@ -90,6 +90,9 @@ def _by_screen(
         bill = cost.dearest(workload, prices, [p.copies for p in projections], options.loser_billing)
         judged.append(judge(candidate, projections, options.goal, bill))
     chosen = search.best(judged, options.goal.below_ms)
+    metric, p = parts(options.goal)
+    both = None if chosen is None else chosen.worst.paired[metric]
+    ratio = None if chosen is None else gates.ratio_of(chosen.worst, metric, p)
     evidence = instead.Evidence(workload, options.goal, projector.unhedged(), diagnosis=diagnosis)
     return entry(
         Findings(
@@ -102,6 +105,7 @@ def _by_screen(
             instead.cures(evidence),
             fields,
             given,
+            change=None if both is None else measured_change(both, ratio, p, options.seed),
         )
     )
 
@@ -149,7 +153,7 @@ def _by_replay(
             result.fields,
             given,
             confidence=found.confidence,
-            change=None if chosen is None else by_replay.change(found, chosen, metric, p),
+            change=None if chosen is None else by_replay.change(found, chosen, metric, p, options.seed),
             loads=loads,
             holds_up_to=holds,
             replay_check=found.checked,

@@ -129,7 +129,7 @@ def _projection(found: Findings, chosen: Judged) -> dict[str, Any]:
             "ratio": None if ratio is None else round(ratio, 6),
             "interval": None,
             "episodes": None,
-            "kind": "this_log_only",
+            "kind": "block_bootstrap",
         },
         "worst_of": as_dict(worst.assumption),
         "cost": chosen.cost,

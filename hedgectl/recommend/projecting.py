@@ -12,6 +12,7 @@ from hedgectl import estimate
 from hedgectl.cost import Copies
 from hedgectl.estimate import CopyLength, Screen, Trigger
 from hedgectl.model import CENSORED, ERROR, OK, Floats, Workload
+from hedgectl.paired import paired_ratio
 from hedgectl.policy import Budget, Deadline, DelayRule, Suppress, Target
 from hedgectl.recommend.arms import Arm, Pool, unhedged_arm
 
@@ -170,9 +171,16 @@ class ScreenProjector:
         return Copies(rows, found.weight, found.won, found.copy_output, np.where(np.isfinite(written), written, np.nan))
 
 
-def deciding_quantile(arm: Arm, metric: str, p: float) -> float | None:
-    """Seconds of the goal's percentile of one arm."""
-    return arm.pool(metric).at(p)
+def measured_change(both: Paired, ratio: float | None, p: float, seed: int) -> dict[str, Any]:
+    """``p99_change`` of the documents; `ratio` is that of the two arms' percentiles."""
+    found = paired_ratio(both.unhedged_s, both.hedged_s, both.arrival_s, p, seed=seed)
+    interval = found["interval"]
+    return {
+        "ratio": None if ratio is None else round(ratio, 6),
+        "interval": None if interval is None else [round(float(x), 4) for x in interval],
+        "episodes": int(found["episodes"]),
+        "kind": found["kind"],
+    }
 
 
 def as_dict(assumption: Assumption) -> dict[str, Any]:

@@ -38,10 +38,10 @@ class ReplayProjector:
         """The whole log as it arrived."""
         return cls(setting, load.at(setting.workload, 1.0, setting.seed), percentiles, routing)
 
-    def block(self, k: int, of: int) -> ReplayProjector:
-        """The k-th of `of` contiguous blocks of requests."""
+    def block(self, k: int, of: int, at_most: int) -> ReplayProjector:
+        """The k-th of `of` contiguous blocks of requests, of a long block its first `at_most`."""
         edges = np.linspace(0, len(self.at.row), of + 1).astype(int)
-        part = slice(edges[k], edges[k + 1])
+        part = slice(edges[k], min(edges[k + 1], edges[k] + at_most))
         return replace(self, at=Load(1.0, self.at.arrival_s[part], self.at.row[part]), _kept=None)
 
     def scaled(self, scale: float, span: Span | None = None) -> ReplayProjector:

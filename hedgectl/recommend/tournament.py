@@ -15,7 +15,8 @@ from hedgectl.recommend.replaying import ReplayProjector
 BLOCKS = 4
 FINALISTS = 12
 SCREENED = 10  # (trigger, delay, budget) that go on to the replay
-REPLAYED_REQUESTS = 24_000_000  # in the last round; bounds the time that a long log takes
+BLOCK_REQUESTS = 75_000  # at most, of one block: enough to tell candidates apart
+REPLAYED_REQUESTS = 12_000_000  # in the last round; bounds the time that a long log takes
 
 Bill = Callable[[Sequence[Projection]], dict[str, object] | None]
 Say = Callable[[str, float], None]
@@ -61,7 +62,7 @@ def halve(
     metric, p = parts(goal)
     way = pessimistic(assumptions)
     left = list(candidates)
-    blocks = _order([projector.block(k, BLOCKS) for k in range(BLOCKS)], metric, p)
+    blocks = _order([projector.block(k, BLOCKS, BLOCK_REQUESTS) for k in range(BLOCKS)], metric, p)
     scores: dict[int, list[float]] = {id(c): [] for c in left}
     for k, block in enumerate(blocks):
         if len(left) <= keep:
