@@ -41,7 +41,7 @@ def test_light_commands_load_no_heavy_library(argv: list[str]) -> None:
 
 def commands() -> list[str]:
     done = run("--help")
-    section = done.stdout.split("Commands:")[1]
+    section = done.stdout.split("Commands:")[1].split("Start here:")[0]
     return [line.split()[0] for line in section.splitlines() if line.startswith("  ") and line[2] != " "]
 
 

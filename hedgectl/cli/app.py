@@ -101,6 +101,12 @@ def main(argv: list[str] | None = None) -> NoReturn:
     sys.exit(_run(argv))
 
 
+def _reader_gone() -> int:
+    """The reader of our stdout has gone (| head): what it wanted, it has. What is still buffered goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return int(ExitCode.OK)
+
+
 def _run(argv: list[str] | None) -> int:
     try:
         code = app(args=argv, prog_name="hedgectl", standalone_mode=False)
@@ -125,10 +131,13 @@ def _run(argv: list[str] | None) -> int:
     except _Terminated:
         output.message("terminated; nothing half-written is left behind")
         return int(ExitCode.TERMINATED)
+    except output.ReaderGone:
+        return _reader_gone()
     except BrokenPipeError:
-        # The reader of our stdout has gone (| head): what it wanted, it has.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(ExitCode.OK)
+        return _reader_gone()
+    except SystemExit:
+        # typer ends so when the pipe closes while it prints help
+        return _reader_gone()
     except MemoryError:
         output.error(
             HedgectlError("out of memory", hint="give --memory-limit, a shorter --window, or a machine with more")

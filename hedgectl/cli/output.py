@@ -33,11 +33,18 @@ def configure(*, quiet: bool = False, verbose: bool = False, color: str = "auto"
     _quiet, _verbose, _color = quiet, verbose, color
 
 
+class ReaderGone(Exception):
+    """The other end of the pipe is closed. No OSError, because typer would turn that into exit code 1."""
+
+
 def write_text(text: str, out: Path | None) -> None:
     """Writes data to stdout, or atomically to the file ``out``: a reader sees the old file or the new one, never half."""
     if out is None or str(out) == "-":
-        sys.stdout.buffer.write(text.encode("utf-8"))
-        sys.stdout.buffer.flush()
+        try:
+            sys.stdout.buffer.write(text.encode("utf-8"))
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise ReaderGone from None
         return
     try:
         handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
