@@ -8,7 +8,7 @@
 -- resolution: 1us
 -- observer: client
 -- observes: request_id, attempt_id, turn_id, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, headers_ns, resolution_ns, prompt_tokens,
---   completion_tokens, status, error_kind, streamed
+--   completion_tokens, status, http_status, error_kind, streamed
 -- hint: give each replica its own run: the file names no replica
 -- traps: metrics carry their own unit, which is read ; warm-up lines stand in the same file and are not requests ; an HTTP error has end = start,
 --   which is not a time ; a cancelled line has a real, censored duration ; lines are not in start order ; the older schema names other fields

@@ -7,41 +7,57 @@
 -- clock: client monotonic clock, tied to the file's date; only differences within one run are exact
 -- resolution: 1us
 -- observer: client
--- observes: request_id, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns, model, prompt_tokens, completion_tokens, status, error_kind, streamed
+-- observes: request_id, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns, model, prompt_tokens,
+--   completion_tokens, status, error_kind, streamed, closed_loop
 -- hint: without --save-detailed the arrays are missing; run one file a replica
 -- traps: a failed request has ttft 0 and latency 0, which are not times ; e2e = ttft + sum(itls) where latencies are missing ; the wait for
---   --max-concurrency is not in the latency and is added ; with openai-chat the first token is the role-only chunk ; the date is local time
+--   --max-concurrency is not in the latency and is added ; with openai-chat ttft is the role-only chunk, told by as many gaps as
+--   tokens, and the first gap is added ; the date is local time ; without --max-concurrency the loop is open
 WITH d AS (
-    SELECT line, record, j, CAST(j->'$.ttfts' AS DECIMAL(28, 9)[]) AS ttfts, CAST(j->'$.itls' AS DECIMAL(28, 9)[][]) AS itls,
-           CAST(j->'$.latencies' AS DECIMAL(28, 9)[]) AS latencies, CAST(j->'$.start_times' AS DECIMAL(28, 9)[]) AS starts,
-           CAST(j->'$.queue_times' AS DECIMAL(28, 9)[]) AS waits, CAST(j->'$.errors' AS VARCHAR[]) AS errors,
-           CAST(j->'$.input_lens' AS BIGINT[]) AS inputs, CAST(j->'$.output_lens' AS BIGINT[]) AS outputs,
-           naive_ns(epoch_ns(CAST(try_strptime(j->>'$.date', '%Y%m%d-%H%M%S') AS TIMESTAMP_NS)), CAST(getvariable('hedgectl_tz') AS VARCHAR)) AS end_of_run_ns,
-           s_ns(j->>'$.duration') AS duration_ns_
+    SELECT line, record, j, TRY_CAST(j->'$.ttfts' AS DECIMAL(28, 9)[]) AS ttfts, TRY_CAST(j->'$.itls' AS DECIMAL(28, 9)[][]) AS itls,
+           TRY_CAST(j->'$.latencies' AS DECIMAL(28, 9)[]) AS latencies, TRY_CAST(j->'$.start_times' AS DECIMAL(28, 9)[]) AS starts,
+           TRY_CAST(j->'$.queue_times' AS DECIMAL(28, 9)[]) AS waits, TRY_CAST(j->'$.errors' AS VARCHAR[]) AS errors,
+           TRY_CAST(j->'$.input_lens' AS BIGINT[]) AS inputs, TRY_CAST(j->'$.output_lens' AS BIGINT[]) AS outputs,
+           coalesce(j->>'$.endpoint_type', j->>'$.backend') = 'openai-chat' AS chat,
+           json_type(j->'$.max_concurrency') IN ('UBIGINT', 'BIGINT', 'INTEGER') AS closed,
+           -- the fork of InferenceX writes when the run began; else the date is when it ended
+           coalesce(s_ns(j->>'$.benchmark_start_time_unix'),
+               naive_ns(epoch_ns(CAST(try_strptime(j->>'$.date', '%Y%m%d-%H%M%S') AS TIMESTAMP_NS)), CAST(getvariable('hedgectl_tz') AS VARCHAR))
+               - s_ns(j->>'$.duration')) AS run_ns
     FROM raw
 ), r AS (
-    SELECT *, unnest(range(1, len(ttfts) + 1)) AS i, list_min(starts) AS first_start FROM d
+    SELECT *, list_min(starts) AS first_start, unnest(CASE WHEN len(ttfts) > 0 THEN range(1, len(ttfts) + 1) ELSE [0] END) AS i FROM d
 ), v AS (
-    SELECT *, ttfts[i] AS ttft, coalesce(latencies[i], ttfts[i] + coalesce(list_sum(itls[i]), 0)) AS latency,
-           coalesce(waits[i], 0) AS wait,
-           coalesce(errors[i], '') <> '' OR outputs[i] = 0 OR ttfts[i] = 0 AS failed
+    SELECT *, nullif(errors[i], '') AS error, coalesce(waits[i], 0) AS wait,
+           TRY(coalesce(latencies[i], ttfts[i] + coalesce(list_sum(itls[i]), 0)) + coalesce(waits[i], 0)) AS latency_s,
+           TRY(ttfts[i] + coalesce(waits[i], 0) + CASE WHEN chat AND len(itls[i]) > 0 AND len(itls[i]) = outputs[i] THEN itls[i][1] ELSE 0 END) AS first_s
     FROM r
+), u AS (
+    SELECT *, coalesce(error IS NOT NULL OR outputs[i] = 0 OR NOT ttfts[i] > 0, false) AS failed,
+           error IS NOT NULL AND regexp_matches(error, '(?i)time.?out|timed out') AS late,
+           TRY_CAST(latency_s * 1000000000 AS BIGINT) AS latency_ns, TRY_CAST(first_s * 1000000000 AS BIGINT) AS first_ns,
+           TRY(run_ns + TRY_CAST((starts[i] - first_start - wait) * 1000000000 AS BIGINT)) AS planned_ns
+    FROM v
+), k AS (
+    SELECT *, CASE WHEN i = 0 THEN 'no_arrays' WHEN failed THEN NULL WHEN latency_ns IS NULL THEN 'no_duration'
+                   WHEN latency_ns < 0 THEN 'negative_duration' WHEN latency_ns > 86400000000000 THEN 'duration_out_of_range' END AS bad
+    FROM u
 )
-SELECT line, record, 'attempt' AS kind, NULL AS reason,
+SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
        -- no id is written: the run's own content and the position in it
        left(md5(CAST(j AS VARCHAR)), 12) || '-' || (i - 1) AS request_id,
        'client' AS observer,
        to_text(j->>'$.model_id') AS model,
        -- planned send: the wait for a free slot of the client belongs to the user's latency
-       end_of_run_ns - duration_ns_ + CAST((starts[i] - first_start - wait) * 1000000000 AS BIGINT) AS arrival_ns,
-       CASE WHEN NOT failed THEN CAST((latency + wait) * 1000000000 AS BIGINT) END AS e2e_ns,
-       CASE WHEN NOT failed THEN CAST((ttft + wait) * 1000000000 AS BIGINT) END AS ttft_ns,
-       CASE WHEN NOT failed THEN 'first_token' END AS ttft_basis,
+       planned_ns AS arrival_ns,
+       CASE WHEN NOT failed THEN latency_ns END AS e2e_ns,
+       CASE WHEN NOT failed AND first_ns > 0 AND first_ns <= latency_ns THEN first_ns END AS ttft_ns,
+       CASE WHEN NOT failed AND first_ns > 0 AND first_ns <= latency_ns THEN 'first_token' END AS ttft_basis,
        CAST(1000 AS BIGINT) AS resolution_ns,
-       inputs[i] AS prompt_tokens,
-       CASE WHEN NOT failed THEN outputs[i] END AS completion_tokens,
-       CASE WHEN failed THEN 'error' ELSE 'ok' END AS status,
-       CASE WHEN failed THEN 'upstream' END AS error_kind,
+       CASE WHEN inputs[i] >= 0 THEN inputs[i] END AS prompt_tokens,
+       CASE WHEN NOT failed AND outputs[i] >= 0 THEN outputs[i] END AS completion_tokens,
+       CASE WHEN late THEN 'censored' WHEN failed THEN 'error' ELSE 'ok' END AS status,
+       CASE WHEN late THEN 'timeout' WHEN failed THEN 'upstream' END AS error_kind,
        true AS streamed,
-       CASE WHEN json_type(j->'$.max_concurrency') IN ('UBIGINT', 'BIGINT', 'INTEGER') THEN true END AS closed_loop
-FROM v
+       closed AS closed_loop
+FROM k
