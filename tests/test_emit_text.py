@@ -185,3 +185,35 @@ def test_days(days: tuple[int, ...], expected: str) -> None:
 
 def test_slugs_are_distinct() -> None:
     assert _text.slugs(["a b", "A-B", "", "a b 2"]) == ["a-b", "a-b-2", "all", "a-b-2-2"]
+
+
+def test_the_default_rules_have_settings_of_their_own() -> None:
+    """Swift has no general rules: whatever `recommend` writes by default must not switch its hedging off."""
+    defaults = (
+        policy.Rule("streamed", "=", True),
+        policy.Rule("tools_offered", "=", False),
+        policy.Rule("cache_hit", "=", False),
+        policy.Rule("stored_state", "=", False),
+        policy.Rule("n_choices", "=", 1.0),
+        policy.Rule("batch", "=", False),
+        policy.Rule("cached_ratio", "<", 0.9),
+    )
+    found = json.loads(emitters.emit(document(hedging("first_token", eligible=defaults)), "client").text)
+    assert "otherRules" not in found
+    assert (found["onlyStreaming"], found["cachedRatioBelow"]) == (True, 0.9)
+    assert "enabled: true" in emitters.emit(document(hedging(eligible=defaults)), "swift").text
+
+
+def test_swift_is_off_for_a_rule_that_it_cannot_say() -> None:
+    odd = (policy.Rule("request_bytes", ">", 5.0),)
+    found = emitters.emit(document(hedging(eligible=odd)), "swift")
+    assert "enabled: false" in found.text
+    assert "eligible.request_bytes" in [loss.field for loss in found.losses]
+
+
+@pytest.mark.parametrize(("value", "part"), [(False, "are left alone"), (True, "every request of the route is hedged")])
+def test_envoy_says_what_it_makes_of_streams(value: bool, part: str) -> None:
+    found = emitters.emit(document(hedging(eligible=(policy.Rule("streamed", "=", value),))), "envoy")
+    lost = next(loss.nearest for loss in found.losses if loss.field == "eligible.streamed")
+    assert part in lost
+    assert ("_streams" in found.text) is not value

@@ -166,7 +166,7 @@ def _choices(rule: Rule) -> Any:
 
 # field -> setting and how to say it; the first that can say the rule is used
 _SAYS: Final[dict[str, tuple[tuple[str, Callable[[Rule], Any]], ...]]] = {
-    "streamed": (("excludeStreaming", _is("=", False)),),
+    "streamed": (("excludeStreaming", _is("=", False)), ("onlyStreaming", _is("=", True))),
     "tools_offered": (("excludeToolCalls", _is("=", False)),),
     "tool_names": (("allowedTools", _one_of), ("excludedTools", _none_of)),
     "cache_hit": (("excludeCacheHits", _is("=", False)),),

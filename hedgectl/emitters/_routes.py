@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hedgectl.emitters._plan import Plan, merged, plan
+from hedgectl.emitters._plan import Plan, merged, plan, rule_text
 from hedgectl.emitters._seam import Loss, Traits
 from hedgectl.emitters._text import slugs
 from hedgectl.policy import PolicyDocument, Rule, ScopePolicy
@@ -76,7 +76,10 @@ def losses(document: PolicyDocument, options: Mapping[str, str]) -> list[Loss]:
         if not each.is_on:
             continue
         for rule in each.eligible:
-            if rule.field == "streamed":
+            if rule.field == "streamed" and not (rule.op == "=" and rule.value is False):
+                nearest = "streams asked for in a body are not told apart: every request of the route is hedged"
+                found.append(Loss(scope.name, "eligible.streamed", rule_text(rule), nearest))
+            elif rule.field == "streamed":
                 nearest = f"requests that accept {STREAM} are left alone; one that asks in its body alone is not seen"
                 found.append(Loss(scope.name, "eligible.streamed", "streamed = false", nearest))
             elif rule.field == "segment":

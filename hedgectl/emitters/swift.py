@@ -32,6 +32,7 @@ _MEMBERS: Final[Mapping[str, str]] = {
     "differentReplica": "Bool?",
     "differentPool": "Bool?",
     "excludeStreaming": "Bool?",
+    "onlyStreaming": "Bool?",
     "excludeToolCalls": "Bool?",
     "allowedTools": "[String]?",
     "excludedTools": "[String]?",

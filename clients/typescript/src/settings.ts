@@ -22,6 +22,7 @@ export interface ScopeSettings {
   readonly budgetBurst?: number;
   readonly budgetMaxConcurrent?: number;
   readonly excludeStreaming?: boolean;
+  readonly onlyStreaming?: boolean;
   readonly excludeToolCalls?: boolean;
   readonly allowedTools?: readonly string[];
   readonly excludedTools?: readonly string[];
@@ -94,6 +95,7 @@ export function isEligible(scope: ScopeSettings, facts: RequestFacts): boolean {
     limit === undefined || (found !== undefined && found <= limit);
   return (
     isFalse(scope.excludeStreaming, facts.streamed) &&
+    (scope.onlyStreaming !== true || facts.streamed === true) &&
     isFalse(scope.excludeToolCalls, tools === undefined ? undefined : tools.length > 0) &&
     (scope.allowedTools === undefined || (tools !== undefined && tools.every((t) => scope.allowedTools?.includes(t)))) &&
     (scope.excludedTools === undefined || (tools !== undefined && !tools.some((t) => scope.excludedTools?.includes(t)))) &&

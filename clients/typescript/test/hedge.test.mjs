@@ -317,6 +317,7 @@ test("rules: what is unknown is not eligible", () => {
   assert.equal(isEligible(scope, {}), true);
   const rows = [
     [{ excludeStreaming: true }, { streamed: false }, { streamed: true }],
+    [{ onlyStreaming: true }, { streamed: true }, { streamed: false }],
     [{ excludeToolCalls: true }, { tools: [] }, { tools: ["a"] }],
     [{ allowedTools: ["a"] }, { tools: ["a"] }, { tools: ["a", "b"] }],
     [{ excludedTools: ["b"] }, { tools: ["a"] }, { tools: ["b"] }],

@@ -26,6 +26,7 @@ public enum HedgePolicy {
         public let differentReplica: Bool?
         public let differentPool: Bool?
         public let excludeStreaming: Bool?
+        public let onlyStreaming: Bool?
         public let excludeToolCalls: Bool?
         public let allowedTools: [String]?
         public let excludedTools: [String]?
@@ -66,6 +67,7 @@ public enum HedgePolicy {
             differentReplica: true,
             differentPool: false,
             excludeStreaming: true,
+            onlyStreaming: nil,
             excludeToolCalls: true,
             allowedTools: nil,
             excludedTools: nil,
@@ -104,6 +106,7 @@ public enum HedgePolicy {
             differentReplica: nil,
             differentPool: nil,
             excludeStreaming: nil,
+            onlyStreaming: nil,
             excludeToolCalls: nil,
             allowedTools: nil,
             excludedTools: nil,
