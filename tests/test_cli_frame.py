@@ -42,7 +42,7 @@ def test_light_commands_load_no_heavy_library(argv: list[str]) -> None:
 def commands() -> list[str]:
     done = run("--help")
     section = done.stdout.split("Commands:")[1].split("Start here:")[0]
-    return [line.split()[0] for line in section.splitlines() if line.startswith("  ") and line[2] != " "]
+    return [line.split()[0] for line in section.splitlines() if line.startswith("  ") and line[2:3] not in ("", " ")]
 
 
 def test_each_command_opens_with_two_examples_and_says_what_comes_next() -> None:
