@@ -14,8 +14,9 @@ import pytest
 from probe_servers import Exchange, Scripted
 from test_probe_hedged import RULES, answer, run, settings
 
+from hedgectl.errors import HedgectlError
 from hedgectl.policy import Suppress
-from hedgectl.probe import compare, result
+from hedgectl.probe import compare, providers, result
 from hedgectl.probe.caps import Caps, Prices
 from hedgectl.probe.outcome import Outcome
 from hedgectl.probe.records import AttemptRecord, CallRecord
@@ -23,6 +24,7 @@ from hedgectl.probe.sandbox.app import Sandbox, SandboxSettings
 from hedgectl.probe.sandbox.engine import Law
 from hedgectl.probe.session import Session
 
+LONG = replace(RULES, total_s=120.0, attempt_s=110.0)  # where no deadline may strike, however busy the machine is
 QUICK = Law(0.005, 0.0, 0.005, 0.0005)
 
 
@@ -139,7 +141,7 @@ def test_it_stops_by_itself_on_errors_and_on_429() -> None:
 
     async def go(script: Any, **given: Any) -> tuple[Outcome, int]:
         async with Scripted(script) as server:
-            outcome = await plain(settings(server.url, **many(60, rates=(50.0,)), **given))
+            outcome = await plain(settings(server.url, **many(60, rates=(50.0,)), rules=LONG, **given))
             return outcome, len(server.posts)
 
     outcome, posts = asyncio.run(go(failing, stop_after_errors=5))
@@ -218,7 +220,7 @@ def test_it_looks_whether_the_engine_stopped(frees: bool, said: str) -> None:
         box = Sandbox(SandboxSettings(replicas=2, slow=0, law=law, frees=frees, answer_tokens=150, answer_sigma=0.0))
         url = await box.start()
         s = settings(url, **many(3, rates=(20.0,)), metrics=None, check_cancel=2, abort=False, answer_tokens=150)
-        s = replace(s, caps=Caps(requests=3, hedges=0), rules=replace(RULES, total_s=60.0, attempt_s=50.0))
+        s = replace(s, caps=Caps(requests=3, hedges=0), rules=LONG)
         outcome = await plain(s)
         await box.close()
         return outcome
@@ -259,7 +261,7 @@ def test_an_abort_reaches_the_sandbox_under_the_engines_name_for_the_request() -
                     **many(6, rates=(10.0,)),
                     metrics=None,
                     answer_tokens=60,
-                    rules=replace(RULES, total_s=30.0, attempt_s=25.0),
+                    rules=LONG,
                 )
             )
         )[0]
@@ -395,7 +397,7 @@ def test_stopping_at_once_settles_everything_as_censored() -> None:
 
     async def go() -> tuple[Outcome, int]:
         async with Scripted(script) as server:
-            session = Session(settings(server.url, **many(50, rates=(100.0,))))
+            session = Session(settings(server.url, **many(50, rates=(100.0,)), rules=LONG))
 
             async def interrupt() -> None:
                 while sum(x.tokens for x in server.exchanges) < 5:
@@ -520,3 +522,32 @@ def test_a_loser_costs_between_its_prompt_and_a_full_answer() -> None:
     assert loser == (prompt, prompt + 10)
     assert doc["spend"]["estimated"] == doc["spend"]["high"] == 27.0 + prompt
     assert doc["spend"]["low"] == 17.0 + prompt
+
+
+def test_a_setting_that_no_request_can_be_made_of_fails_before_anything_is_sent() -> None:
+    async def go() -> int:
+        async with Scripted(quick) as server:
+            s = replace(settings(server.url + "/v1beta"), provider=providers.choose("http://h", "gemini"), model="")
+            s = replace(s, url=server.url + "/v1beta/models", metrics=())
+            with pytest.raises(HedgectlError):
+                await Session(s).run()
+            return len(server.posts)
+
+    assert asyncio.run(go()) == 0
+
+
+def test_a_fault_of_our_own_is_raised_and_not_counted_as_the_targets() -> None:
+    async def go() -> int:
+        async with Scripted(quick) as server:
+            session = Session(settings(server.url, **many(20)))
+
+            def broken(call: CallRecord) -> None:
+                raise ZeroDivisionError
+
+            session._ended = broken  # type: ignore[method-assign]
+            with pytest.raises(ZeroDivisionError):
+                await session.run()
+            await asyncio.sleep(0.1)
+            return server.connections
+
+    assert asyncio.run(go()) == 0

@@ -63,6 +63,7 @@ class Session:
         self._errors_in_a_row = 0
         self._recent: deque[bool] = deque(maxlen=RECENT)  # failed or not
         self._rate_limited = 0
+        self._failure: BaseException | None = None
         self._suppressed_by: dict[str, int] = {}
         self._decode_s: list[float] = []
         self._slots = asyncio.Semaphore(settings.max_in_flight)
@@ -107,7 +108,10 @@ class Session:
             wall, tick = time.time_ns(), time.monotonic_ns()
             outcome = Outcome(s, self._run_id, self._model, wall - tick, plan, blocks)
             self.outcome = outcome
+            s.provider.request(self._ask(self._url, s.prompts[0], "-", s.secrets.key))  # a wrong setting fails here
             await self._send(plan, outcome)
+            if self._failure is not None:
+                raise self._failure
             for _ in range(s.check_cancel):
                 if self._stop.is_set():
                     break
@@ -200,8 +204,14 @@ class Session:
         outcome.calls.append(call)
         task = asyncio.create_task(self._call(call, first))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._call_done)
         return True
+
+    def _call_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._failure = failure  # ours, not the target's: raised once everything is closed
+            self.stop("internal", at_once=True)
 
     async def _call(self, call: CallRecord, first: AttemptRecord) -> None:
         rules = self.settings.rules
@@ -311,18 +321,7 @@ class Session:
         copy = record.cause == "hedge"
         url = self._hedge_url if copy else self._url
         secrets = self.settings.hedge_secrets if copy else self.settings.secrets
-        wire = self.settings.provider.request(
-            Ask(
-                url,
-                self._model,
-                self._prompt(call),
-                self.settings.stream,
-                self.settings.answer_tokens,
-                record.attempt_id,
-                secrets.key,
-                self._engine_id,
-            )
-        )
+        wire = self.settings.provider.request(self._ask(url, self._prompt(call), record.attempt_id, secrets.key))
         extra = secrets.headers
         if record.number > 0:
             # For gateways that keep copies apart; others pass it over.
@@ -356,6 +355,10 @@ class Session:
         task.add_done_callback(self._kept.discard)
 
     # --- small parts --------------------------------------------------------------------------------------------------
+
+    def _ask(self, url: str, prompt: Prompt, attempt_id: str, key: str | None) -> Ask:
+        s = self.settings
+        return Ask(url, self._model, prompt, s.stream, s.answer_tokens, attempt_id, key, self._engine_id)
 
     def _prompt(self, call: CallRecord) -> Prompt:
         return self.settings.prompts[call.index % len(self.settings.prompts)]
