@@ -116,6 +116,19 @@ def test_a_target_that_sees_headers_needs_headers_in_the_log() -> None:
         only(streams, Options(target="nginx"))
 
 
+def test_a_goal_on_a_clock_that_was_not_logged_withholds_the_answer() -> None:
+    entry = only(logs.spells(slow=0.05, streamed=0), Options(goal=parse_goal("ttft_p95")))
+    assert entry["decision"] == "not_enough_data"
+    assert "log ttft_ms" in entry["reasons"][0]["text"]
+
+
+def test_rules_that_leave_nobody_are_no_missing_clock() -> None:
+    w = logs.spells(slow=0.05)
+    entry = only(replace(w, tools_offered=np.ones(len(w), dtype=np.int8)))
+    assert codes(entry) == ["nothing_eligible"]
+    assert entry["decision"] == "do_not_hedge"
+
+
 def test_fields_the_log_never_has_exclude_nothing_and_are_named() -> None:
     w = logs.spells(slow=0.05)
     entry = only(w)
@@ -272,6 +285,7 @@ def test_primaries_that_lost_their_race_count_as_longer() -> None:
     arm = found["policies"][0]["projection"]["unhedged"] if found["policies"][0]["projection"] else None
     assert any(n["code"] == "already_hedged" for n in found["notes"])
     assert arm is not None
+    assert found["policies"][0]["decision"] == "not_enough_data"
     # 5 % are only known to be longer than 3 s: p99 cannot be told, and is never the 3 s at which they were cut.
     assert arm["e2e_ms"]["p99"] is None
     assert arm["e2e_ms"]["at_least"]["p99"] >= 3000.0

@@ -173,6 +173,12 @@ def too_little(workload: Workload, scope: Scope, options: Options, raced: int = 
         text = f"{n} answered requests, {needed} are needed before {metric} {quantiles.name(p)} means anything"
         why = reason("too_few_requests", text, float(n), float(needed))
         return ScopePolicy(scope, "not_enough_data", reasons=(why,))
+    timed = float(np.isfinite(workload.ttft_s).mean()) if metric == "ttft" else 1.0
+    if timed < 0.5:
+        text = (
+            f"{timed:.0%} of the requests have a first token, so {metric} {quantiles.name(p)} is not known: log ttft_ms"
+        )
+        return ScopePolicy(scope, "not_enough_data", reasons=(reason("missing_clock", text, timed, 0.5),))
     failed = 1.0 - n / max(len(workload) - raced, 1)
     if failed > INCIDENT_SHARE:
         text = (

@@ -50,7 +50,7 @@ def entry(found: Findings) -> ScopePolicy:
     rules = given.eligible if given is not None else _rules_of(chosen, found.fields)
     return ScopePolicy(
         scope=found.scope,
-        decision="do_not_hedge" if broken else "hedge",
+        decision=_decision(broken),
         confidence=found.confidence,
         hedge=given.hedge if given is not None else hedge_of(found.workload, options, chosen.candidate),
         eligible=tuple(replace(rule, keeps_ratio=eligibility.keeps(found.workload, rule)) for rule in rules),
@@ -61,6 +61,12 @@ def entry(found: Findings) -> ScopePolicy:
         reasons=tuple(broken) if broken else chosen.held,
         projection=_projection(found, chosen),
     )
+
+
+def _decision(broken: Sequence[dict[str, Any]]) -> str:
+    if any(one["code"] == "goal_unknown" for one in broken):
+        return "not_enough_data"
+    return "do_not_hedge" if broken else "hedge"
 
 
 def _already_met(found: Findings) -> list[dict[str, Any]]:

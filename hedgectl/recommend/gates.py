@@ -83,7 +83,9 @@ def judge(
     broken: list[dict[str, Any]] = []
     held: list[dict[str, Any]] = []
     if not known:
-        text = f"{name} cannot be told from this log, with or without copies"
+        bound = projections[0].unhedged.pool(metric).document()["at_least"].get(quantiles.name(p))
+        longer = "" if bound is None else f": it is only known to be at least {bound:.6g} ms"
+        text = f"{name} cannot be told from this log{longer}"
         return Judged(candidate, tuple(projections), projections[0], None, (reason("goal_unknown", text),), (), cost)
     worst_ratio, worst = max(known, key=lambda pair: pair[0])
     gain = 1.0 - worst_ratio
