@@ -3,7 +3,7 @@
 -- spec: vllm-project/guidellm src/guidellm/schemas
 -- source: guidellm benchmark --output-path benchmarks.json
 -- input: json
--- detect: benchmarks, /"request_start(_time)?"/
+-- detect: benchmarks
 -- clock: client wall clock, epoch seconds
 -- resolution: 1us
 -- observer: client
