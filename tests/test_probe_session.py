@@ -368,7 +368,7 @@ def calls_in_a_row(n: int) -> tuple[Outcome, int, int, int]:
     async def go() -> tuple[Outcome, int, int, int]:
         before_tasks, before_sockets = len(asyncio.all_tasks()), sockets()
         async with Scripted(script) as server:
-            rules = replace(RULES, delay_s=0.3, total_s=300.0, attempt_s=250.0)
+            rules = replace(RULES, delay_s=0.3, total_s=7200.0, attempt_s=7000.0)
             s = settings(server.url, **many(n, rates=(5_000.0,), max_in_flight=32), rules=rules)
             outcome = (await run(s))[0]
             async with asyncio.timeout(5):
