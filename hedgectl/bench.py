@@ -19,6 +19,12 @@ def names() -> list[str]:
     return sorted(m.name for m in pkgutil.iter_modules(benchcases.__path__) if not m.name.startswith("_"))
 
 
+def about(case: str) -> str:
+    """What a case times: the first line of its module."""
+    module = importlib.import_module(f"hedgectl.benchcases.{case}")
+    return (module.__doc__ or "").strip().splitlines()[0]
+
+
 def run(case: str, *, as_of: str | None = None, **options: Any) -> dict[str, Any]:
     """A bench.v1 document of one case; ``options`` are the keywords of its module's ``cases`` or ``run``.
 
@@ -44,7 +50,9 @@ def run(case: str, *, as_of: str | None = None, **options: Any) -> dict[str, Any
 
 def _row(case: str, row: dict[str, Any]) -> dict[str, Any]:
     """A row with the keys of the document; figures beside them go into its text."""
-    more = ", ".join(f"{key} {value}" for key, value in row.items() if key not in _ROW and isinstance(value, int | float | str))
+    more = ", ".join(
+        f"{key} {value}" for key, value in row.items() if key not in _ROW and isinstance(value, int | float | str)
+    )
     kept = {key: row[key] for key in _ROW if key in row}
     text = ", ".join(part for part in (kept.get("text"), more) if part)
     return {"case": case, "unit": "s", **kept, "text": text or None}
