@@ -244,7 +244,8 @@ def test_a_faulty_query_of_a_format_is_a_usage_error_and_a_faulty_value_a_reject
     from dataclasses import replace
 
     from hedgectl.formats.catalogue import get
-    from hedgectl.ingest.stage import Piece, Stage
+    from hedgectl.ingest.counts import Piece
+    from hedgectl.ingest.stage import Stage
     from hedgectl.ingest.steps import Step
 
     base = get("plain")

@@ -123,7 +123,7 @@ def _main(which: str, log: str, db: str, memory_limit: str) -> None:
         create, _, insert = sql.text("bench/ingest_bare").partition("INSERT INTO")
         con.execute(create)
         con.execute(f"INSERT INTO{insert}", {"path": log})
-        rows = (con.execute("SELECT count(*) FROM bare").fetchone() or (0,))[0]
+        ((rows,),) = con.execute("SELECT count(*) FROM bare").fetchall()
         con.close()
     else:
         with connect(Path(db), memory_limit=memory_limit) as store:

@@ -12,11 +12,12 @@ from hedgectl import sql
 from hedgectl.errors import HedgectlError, InputError, UsageError
 from hedgectl.formats.catalogue import Format, get, load_user_map
 from hedgectl.ingest import document
+from hedgectl.ingest.counts import Counts, Piece
 from hedgectl.ingest.ledger import HEAD_BYTES, Entry, Ledger, copy_of, fingerprint
 from hedgectl.ingest.merge import merge
 from hedgectl.ingest.reading import Opened, open_file
 from hedgectl.ingest.recognise import recognise, unknown_fields
-from hedgectl.ingest.stage import Counts, Piece, Stage
+from hedgectl.ingest.stage import Stage
 from hedgectl.ingest.steps import steps
 from hedgectl.lines import expand
 from hedgectl.store import Store, explained
@@ -137,7 +138,7 @@ class _Run:
         for step in steps(opened, self._store.con):
             self._stage.add(fmt, Piece(len(self._slots) - 1, step))
             if step.open:
-                slot.entry.open_bytes += len(step.raw)
+                slot.entry.open_bytes += step.size
             else:
                 slot.entry.last_line = max(slot.entry.last_line, step.last_line)
             if step.raw and not step.open:

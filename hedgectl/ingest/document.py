@@ -11,7 +11,7 @@ from hedgectl.errors import HedgectlError, InputError
 from hedgectl.formats.catalogue import note_texts
 
 if TYPE_CHECKING:
-    from hedgectl.ingest.stage import Counts
+    from hedgectl.ingest.counts import Counts
     from hedgectl.store import Store
 
 SHOWN_REJECTS = 20
@@ -119,7 +119,7 @@ def _nothing(files: list[File]) -> HedgectlError:
 def _row(con: Any, name: str) -> dict[str, Any]:
     result = con.execute(sql.text(name))
     columns = [c[0] for c in result.description]
-    return dict(zip(columns, result.fetchone(), strict=True))
+    return dict(zip(columns, result.fetchall()[0], strict=True))
 
 
 def rfc3339(ns: int | None) -> str | None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from hedgectl import sql
 from hedgectl.formats.catalogue import Format
-from hedgectl.ingest.stage import SLOT_BITS, Counts, Stage
+from hedgectl.ingest.counts import SLOT_BITS, Counts
+from hedgectl.ingest.stage import Stage
 
 if TYPE_CHECKING:
     import duckdb
@@ -27,7 +28,7 @@ def merge(
         con.execute(sql.text("ingest/keyed"))
         con.execute(sql.text("ingest/repeated"), {"format": fmt.name})
         _count_repeated(con, counts, duplicates)
-        reused = _one(con.execute(sql.text("ingest/reused"), {"format": fmt.name}).fetchone())
+        ((reused,),) = con.execute(sql.text("ingest/reused"), {"format": fmt.name}).fetchall()
         if reused:
             notes["id_reused"] += reused
         con.execute(sql.text("ingest/merge_attempts"), _merge_values(fmt, files))
@@ -40,10 +41,6 @@ def merge(
 
 def _merge_values(fmt: Format, files: list[int]) -> dict[str, Any]:
     return {"format": fmt.name, "observer": fmt.observer, "resolution": fmt.resolution_ns, "files": files}
-
-
-def _one(row: tuple[Any, ...] | None) -> int:
-    return int(row[0]) if row else 0
 
 
 def _count_repeated(con: duckdb.DuckDBPyConnection, counts: dict[int, Counts], duplicates: dict[int, int]) -> None:

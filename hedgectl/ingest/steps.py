@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hedgectl import sql
+from hedgectl.ingest.ledger import HEAD_BYTES
 from hedgectl.ingest.reading import Opened
 from hedgectl.lines import ENVELOPES, Block, Inner, Rows, Table, Unwrapper, blocks, decode, records
 
@@ -65,13 +66,14 @@ def _raw(block: Block) -> bytes:
 
 def _lines(opened: Opened) -> Iterator[Step]:
     for block in _blocks(opened):
-        raw = _raw(block)
-        yield Step(block.end, block.first + block.count - 1, raw, open=block.open, block=block, size=len(raw))
+        last = (block.data if block.too_long is None else block.last)[-HEAD_BYTES:]
+        raw = last if block.open else last + b"\n"
+        yield Step(block.end, block.first + block.count - 1, raw, open=block.open, block=block, size=block.end - block.offset)
 
 
 def _too_long(block: Block, raw: bytes) -> Step:
     """A step for a line that was dropped; the block says so itself."""
-    return Step(block.end, block.first, raw, open=block.open, block=block, size=len(raw))
+    return Step(block.end, block.first, raw, open=block.open, block=block, size=block.end - block.offset)
 
 
 def _held(pending: list[str], block: Block, raw: bytes) -> tuple[int, int]:
@@ -87,7 +89,8 @@ def _held(pending: list[str], block: Block, raw: bytes) -> tuple[int, int]:
 
 def _unwrapped(opened: Opened) -> Iterator[Step]:
     """Lines inside an envelope; pieces of one line that the shipper cut are put together."""
-    assert opened.envelope is not None and opened.format is not None
+    assert opened.envelope is not None
+    assert opened.format is not None
     unwrapper = Unwrapper(opened.envelope)
     json = opened.format.input != "text"
     for block in _blocks(opened):
@@ -143,7 +146,7 @@ def _table(opened: Opened) -> Iterator[Step]:
             raw, kept = raw[:-held_bytes], raw[-held_bytes:]
         yield _rows_step(rows, block, raw, bad, held_bytes, held_lines)
     if table is not None and table.pending and kept:
-        yield Step(0, 0, kept, open=True, rejects=[(table.pending_line, "open_quote", table.pending[0])])
+        yield Step(0, 0, kept, open=True, size=len(kept), rejects=[(table.pending_line, "open_quote", table.pending[0])])
 
 
 def _rows_step(rows: Rows, block: Block, raw: bytes, bad: int, held_bytes: int, held_lines: int) -> Step:
