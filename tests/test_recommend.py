@@ -6,11 +6,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 import recommend_logs as logs
 
-from hedgectl import policy
+from hedgectl import policy, schemas
 from hedgectl.errors import InputError, UsageError
 from hedgectl.model import Workload
 from hedgectl.policy import Budget, Hedge, PolicyDocument, Rule, Scope, ScopePolicy, Window
@@ -24,8 +25,9 @@ def only(workload: Workload, options: Options | None = None, **known: Any) -> di
     found = decide(workload, CHAT, options or Options(), **known)
     notes = list(found.notes)
     document = PolicyDocument("2026-11-29T00:00:00Z", (found.policy,), notes=tuple(notes)).to_document()
-    json.dumps(document, allow_nan=False)
-    policy.parse(json.loads(json.dumps(document)))  # what is printed can be read back
+    printed = json.loads(json.dumps(document, allow_nan=False))
+    policy.parse(printed)  # what is printed can be read back
+    jsonschema.Draft202012Validator(schemas.load("policy")).validate(printed)
     return document["policies"][0] | {"notes": notes}
 
 

@@ -8,10 +8,11 @@ from functools import cache
 from typing import Any
 
 import engine_logs
+import jsonschema
 import numpy as np
 import pytest
 
-from hedgectl import policy
+from hedgectl import policy, schemas
 from hedgectl.model import Fact, Fleet, ServiceModel, SlowSeries, Workload
 from hedgectl.policy import Budget, Hedge, PolicyDocument, Scope, ScopePolicy
 from hedgectl.recommend import Options
@@ -29,7 +30,9 @@ def decided(workload: Workload, options: Options | None = None, **known: Any) ->
         chosen = replace(chosen, config=engine_logs.config())
     found = decide(workload, Scope("chat"), chosen, **known)
     document = PolicyDocument("2026-11-29T00:00:00Z", (found.policy,), notes=found.notes).to_document()
-    policy.parse(json.loads(json.dumps(document, allow_nan=False)))
+    printed = json.loads(json.dumps(document, allow_nan=False))
+    policy.parse(printed)
+    jsonschema.Draft202012Validator(schemas.load("policy")).validate(printed)
     return found
 
 
