@@ -1,7 +1,7 @@
 """Builds the command tree and turns every outcome into an exit code.
 
-A command is a module in this folder with ``register(app)``; the order in ``_COMMANDS`` is the order in the help.
-Modules here import nothing heavy at the top: ``hedgectl --help`` must stay instant.
+A command lives in a module of this folder with ``register(app)`` and has a line in ``_COMMANDS``. Modules are imported
+when their command is used, and import nothing heavy at the top: ``hedgectl --help`` must stay instant.
 """
 
 from __future__ import annotations
@@ -11,31 +11,59 @@ import importlib
 import os
 import signal
 import sys
-import traceback
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from hedgectl import __version__
 from hedgectl.cli import output
 from hedgectl.errors import ExitCode, HedgectlError, UsageError
 
-_COMMANDS = (
-    "ingest",
-    "formats",
-    "analyse",
-    "recommend",
-    "simulate",
-    "emit",
-    "probe",
-    "daily",
-    "report",
-    "check",
-    "sql",
-    "bench",
-    "config",
-)
+# command -> (module with ``register``, what the overview says of it), in the order of the help
+_COMMANDS = {
+    "recommend": ("recommend", "The main job: split, verdict, and a policy with its price, or a reasoned refusal."),
+    "breakdown": ("analyse", "Where the time goes: queue, prefill, decode, tool wait, rest."),
+    "diagnose": ("analyse", "What the tail is made of, with the evidence."),
+    "simulate": ("simulate", "Replay the log: as is, better routed and hedged, at several loads."),
+    "emit": ("emit", "Write a policy down for a system that hedges."),
+    "diff": ("emit", "What changed between two policies, and whether it matters."),
+    "explain": ("emit", "The argument for a policy in plain words."),
+    "ingest": ("ingest", "Read logs into a database; every line is accounted for."),
+    "daily": ("daily", "The cron job: recompute the policy, replace it only if every gate agrees."),
+    "stats": ("daily", "Figures a day: percentiles, copies, cancels, cost."),
+    "verify": ("daily", "Projected against observed, from blocks with hedging on and off."),
+    "report": ("report", "One HTML file that shows it all."),
+    "probe": ("probe", "A few live hedged calls, capped."),
+    "sandbox": ("probe", "An endpoint to try it on."),
+    "formats": ("formats", "Which logs are read; a mapping for your own."),
+    "check": ("check", "Data checks."),
+    "sql": ("sql", "Read-only queries."),
+    "config": ("config", "Settings, their origin, JSON schemas."),
+    "bench": ("bench", "Timing of hedgectl itself."),
+}
+
+
+class _Lazy(TyperGroup):
+    """Imports a command's module when the command is used, so that ``--help`` does not build all of them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _COMMANDS:
+            return None
+        part = typer.Typer(rich_markup_mode=None)
+        part.callback()(lambda: None)  # several commands may be in one module: always a group
+        importlib.import_module(f"hedgectl.cli.{_COMMANDS[cmd_name][0]}").register(part)
+        group: Any = typer.main.get_group(part)
+        return group.commands[cmd_name]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+
 
 _DEBUG = os.environ.get("HEDGECTL_DEBUG", "") not in ("", "0")
 _EPILOG = "Start here:  hedgectl recommend YOUR-LOG.jsonl"
@@ -50,6 +78,7 @@ app = typer.Typer(
         "  hedgectl recommend gateway.jsonl.gz -o json | hedgectl emit - --to env"
     ),
     epilog=_EPILOG,
+    cls=_Lazy,
     no_args_is_help=False,
     invoke_without_command=True,
     rich_markup_mode=None,
@@ -81,10 +110,6 @@ hedgectl tells you whether a second copy of a slow request would help, and at wh
   more:   hedgectl --help
 """
 
-for _name in _COMMANDS:
-    if importlib.util.find_spec(f"hedgectl.cli.{_name}") is not None:
-        importlib.import_module(f"hedgectl.cli.{_name}").register(app)
-
 
 class _Terminated(BaseException):
     """SIGTERM, so that ``finally`` blocks run before the process ends."""
@@ -99,6 +124,15 @@ def main(argv: list[str] | None = None) -> NoReturn:
     with contextlib.suppress(ValueError):  # not in the main thread: a test that calls main() directly
         signal.signal(signal.SIGTERM, _on_sigterm)
     sys.exit(_run(argv))
+
+
+def _nearest(error: typer.TyperException) -> str:
+    """The hint for a command that does not exist: the one that was meant, if it can be guessed."""
+    import difflib
+
+    wrong = error.format_message().split("'")
+    near = difflib.get_close_matches(wrong[1], _COMMANDS, n=1) if len(wrong) > 2 else []
+    return f"did you mean {near[0]}? hedgectl --help lists the commands" if near else "hedgectl --help"
 
 
 def _reader_gone() -> int:
@@ -156,6 +190,8 @@ def _run(argv: list[str] | None) -> int:
     except Exception as error:
         if _DEBUG:
             raise
+        import traceback
+
         last = traceback.extract_tb(error.__traceback__)[-1]
         output.error(
             HedgectlError(

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hedgectl.cli import blocks
 from hedgectl.errors import HedgectlError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hedgectl.cli import blocks
 
 _quiet = False
 _verbose = False
@@ -46,6 +47,8 @@ def write_text(text: str, out: Path | None) -> None:
         except BrokenPipeError:
             raise ReaderGone from None
         return
+    import tempfile
+
     try:
         handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     except OSError as error:
@@ -89,19 +92,24 @@ def render(doc: dict[str, Any], fmt: str, *, width: int = 100, color: bool = Fal
 
 
 def _blocks(shown: blocks.View, fmt: str, *, width: int, color: bool) -> str:
+    blocks = importlib.import_module("hedgectl.cli.blocks")
     if fmt == "table":
-        return blocks.terminal(shown, width=width, color=color)
-    if fmt == "md":
-        return blocks.markdown(shown)
-    if fmt == "csv":
-        return blocks.csv_text(shown)
-    if fmt == "jsonl":
-        return blocks.jsonl(shown)
-    raise UsageError(f"-o {fmt} is not known here", hint=f"one of: {', '.join(FORMATS)}")
+        text: str = blocks.terminal(shown, width=width, color=color)
+    elif fmt == "md":
+        text = blocks.markdown(shown)
+    elif fmt == "csv":
+        text = blocks.csv_text(shown)
+    elif fmt == "jsonl":
+        text = blocks.jsonl(shown)
+    else:
+        raise UsageError(f"-o {fmt} is not known here", hint=f"one of: {', '.join(FORMATS)}")
+    return text
 
 
 def json_text(doc: Any) -> str:
     """Canonical JSON for people and pipes: UTF-8, two spaces, no NaN."""
+    import json
+
     return json.dumps(doc, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
