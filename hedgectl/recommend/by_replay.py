@@ -207,7 +207,11 @@ def _at_the_top(
         passing = [j for j in passing if j is not chosen]
     if refused is not None:
         return Found(refused[0], refused[1], refused[2], fields)
-    return Found(search.best(judged, options.goal.below_ms), (), None, fields)
+    least_bad = search.best(judged, options.goal.below_ms)
+    if least_bad is not None and len(least_bad.projections) < len(assumed):
+        # It failed under the first way already; what a reader sees is the worst of all ways.
+        least_bad = tournament.complete(found.projector, least_bad, assumed, options.goal, bill)
+    return Found(least_bad, (), None, fields)
 
 
 def _band(

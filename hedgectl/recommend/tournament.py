@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hedgectl.policy import Budget, Goal, Suppress
-from hedgectl.recommend.arms import Arm
 from hedgectl.recommend.gates import Judged, judge, ratio_of
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.projecting import Assumption, Candidate, Projection
@@ -115,11 +114,16 @@ def final(
     return judged
 
 
+def complete(
+    projector: ReplayProjector, judged: Judged, assumptions: Sequence[Assumption], goal: Goal, bill: Bill
+) -> Judged:
+    """The same candidate under the assumptions that were not run yet."""
+    done = [each.assumption for each in judged.projections]
+    projections = [*judged.projections]
+    projections += [projector.project(judged.candidate, each) for each in assumptions if each not in done]
+    return judge(judged.candidate, projections, goal, bill(projections))
+
+
 def finalists(requests: int, ways: int) -> int:
     """How many candidates are replayed in full: at most 12, fewer on long logs."""
     return max(4, min(FINALISTS, REPLAYED_REQUESTS // max(requests * ways, 1)))
-
-
-def none(projector: ReplayProjector) -> Arm:
-    """The arm without copies, against which all others stand."""
-    return projector.unhedged()
