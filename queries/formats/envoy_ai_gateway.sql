@@ -15,7 +15,7 @@
 -- traps: token_latency_ttft starts anew with every retry while duration holds all attempts, so after a retry the first token is not known from
 --   the request's start ; error rows lose model, backend and tokens: the host remains ; MCP calls are rows of the same log: tool time ;
 --   the inter-token latency is (stream end - first token) / (tokens - 1) ; key names are the operator's own ; code 0 has no answer
--- notes: ttft_of_last_attempt = after a retry token_latency_ttft is the last attempt's, so TTFT is unknown
+-- notes: ttft_of_last_attempt = after a retry the first token is timed from the last attempt, so TTFT is unknown
 WITH x AS (
     SELECT line, record, from_json(j, '{
         "start_time": "VARCHAR", "duration": "VARCHAR", "method": "VARCHAR", "path": "VARCHAR", "request.path": "VARCHAR", "x-envoy-origin-path": "VARCHAR", "response_code": "VARCHAR",
