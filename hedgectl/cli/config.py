@@ -19,6 +19,8 @@ Examples:
 
   hedgectl config schema policy
 
+  hedgectl config engine --from metrics.txt
+
 Next: put your engine's facts under [engine] in hedgectl.toml, then hedgectl recommend LOG.
 """
 
@@ -31,6 +33,7 @@ def register(app: typer.Typer) -> None:
     group.command("show")(show)
     group.command("validate")(validate)
     group.command("schema")(schema)
+    group.command("engine")(engine)
     app.add_typer(group, name="config", help=_HELP)
 
 
@@ -89,3 +92,28 @@ def schema(
         output.write_text("".join(f"{k}\n" for k in schemas.kinds()), None)
     else:
         output.write_text(output.json_text(schemas.load(kind)), None)
+
+
+@grouped
+def engine(
+    printing: Printing,
+    source: Annotated[Path, typer.Option("--from", metavar="FILE", help="the engine's /metrics page, saved to a file")],
+) -> None:
+    """Prints an [engine] block from an engine's own metrics page: batch cap and cache size, and what is missing.
+
+    Examples:
+
+      curl -s http://engine:8000/metrics > metrics.txt
+
+      hedgectl config engine --from metrics.txt >> hedgectl.toml
+    """
+    from hedgectl import engine_facts
+
+    printing.begin(("table", "json"))
+    facts = engine_facts.read(source)
+    if printing.fmt == "json":
+        output.write_text(output.json_text(facts.document()), printing.out)
+    else:
+        output.write_text(facts.toml(), printing.out)
+    for key, hint in facts.missing.items():
+        output.message(f"{key} is not in the page: {hint}")

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from hedgectl import engine_facts
 from hedgectl.errors import InputError, UsageError
 from hedgectl.formats.catalogue import Format, load_all
+
+csv.field_size_limit(max(csv.field_size_limit(), 64 << 20))  # as the reader of tables: fields may hold long lists
 
 RIVAL = 0.5
 """A second format that fits this share of the records the best one fits is a rival, and the choice is refused."""
@@ -247,6 +250,8 @@ def detect(sample: Sample | Sequence[str], *, where: str | None = None, formats:
         raise InputError(
             "no format fits this log", where=where, hint=f"{_near_miss(sample, known)}hedgectl formats --detect FILE writes a mapping to start from"
         )
+    if len(fits) > 1 and (whole := _whole(fits, known, sample)):
+        fits = [whole]
     if len(fits) > 1:
         fits.sort(key=lambda n: (-counts[n][0], n))
         raise UsageError(
@@ -257,6 +262,17 @@ def detect(sample: Sample | Sequence[str], *, where: str | None = None, formats:
     fmt = known[fits[0]]
     hit, of = counts[fits[0]]
     return Detection(fmt, hit / of, f"{hit} of {of} {'lines' if fmt.input == 'text' else 'records'} have {_in_words(fmt.detect)}")
+
+
+def _whole(fits: Sequence[str], known: Mapping[str, Format], sample: Sample) -> str | None:
+    """Of formats NAME and NAME_part that fit different records of one log: NAME, which knows the lines of its parts."""
+    base = min(fits, key=len)
+    if not all(name == base or name.startswith(f"{base}_") for name in fits):
+        return None
+    parsed = [terms(known[name].detect) for name in fits]
+    pairs = zip(sample.records, sample.texts, strict=True) if known[base].input != "text" else (({}, line) for line in sample.lines)
+    apart = all(sum(all(t.holds(r, x) for t in wanted) for wanted in parsed) <= 1 for r, x in pairs)
+    return base if apart else None
 
 
 def _in_words(detect: str) -> str:
@@ -290,10 +306,12 @@ def refuse_aggregates(sample: Sample, *, where: str | None = None) -> None:
     """Raises InputError for a metrics page or for percentiles that were computed by somebody else."""
     lines = sample.lines[:200]
     if sample.container == "text" and lines and sum(bool(_METRIC_LINE.match(x)) for x in lines) > len(lines) * 0.8:
+        wanted = engine_facts.per_request_hint(x for x in lines if not x.startswith("#"))
         raise InputError(
             "this is a metrics page: counters and histograms of many requests, not requests",
             where=where,
-            hint="read the log of the gateway or the spans of the engine; hedgectl config engine --from METRICS takes capacities from this page",
+            hint=f"for single requests: {wanted or 'read the log of the gateway or the spans of the engine'}. "
+            "hedgectl config engine --from METRICS takes capacities from this page",
         )
     if not sample.records:
         return

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 _MAX_QUOTED_LINES = 1000
 _MAX_QUOTED_CHARS = 4 << 20
 _quote = json.encoder.encode_basestring
+# a list of token times in one field is longer than the 128 kB that the csv module takes by itself
+csv.field_size_limit(max(csv.field_size_limit(), 64 << 20))
 
 
 @dataclass(slots=True)

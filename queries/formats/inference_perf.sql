@@ -20,6 +20,7 @@ WITH f AS (
     FROM raw
 ), u AS (
     SELECT *, TRY(end_ns - planned_ns) AS span_ns, failed AND coalesce(error = 'TimeoutError', false) AS late,
+           failed AND coalesce(error IN ('ClientPayloadError', 'ServerDisconnectedError', 'CancelledError'), false) AS cut,
            TRY_CAST(nullif(regexp_extract(error, '^HTTP Error (\d{3})$', 1), '') AS INTEGER) AS code
     FROM f
 ), k AS (
@@ -29,15 +30,15 @@ WITH f AS (
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
        'client' AS observer,
-       -- a failure's duration is real but no latency; a timeout's is a lower bound
-       CASE WHEN NOT failed OR late THEN span_ns END AS e2e_ns,
+       -- a failure's duration is real but no latency; a timeout's or a cut stream's is a lower bound
+       CASE WHEN NOT failed OR late OR cut THEN span_ns END AS e2e_ns,
        CASE WHEN has_first THEN TRY(first_ns - planned_ns) END AS ttft_ns,
        CASE WHEN has_first THEN 'first_token' END AS ttft_basis,
        CAST(1000 AS BIGINT) AS resolution_ns,
        nullif(coalesce(to_count(info->>'$.request_metrics.text.input_tokens'), to_count(info->>'$.input_tokens')), 0) AS prompt_tokens,
        CASE WHEN NOT failed THEN to_count(coalesce(info->>'$.response_metrics.output_tokens', info->>'$.output_tokens')) END AS completion_tokens,
-       CASE WHEN NOT failed THEN 'ok' WHEN late THEN 'censored' ELSE 'error' END AS status,
-       CASE WHEN NOT failed THEN NULL WHEN late THEN 'timeout' ELSE coalesce(http_kind(code), 'upstream') END AS error_kind,
+       CASE WHEN NOT failed THEN 'ok' WHEN late OR cut THEN 'censored' ELSE 'error' END AS status,
+       CASE WHEN NOT failed THEN NULL WHEN late THEN 'timeout' WHEN cut THEN 'cut_stream' ELSE coalesce(http_kind(code), 'upstream') END AS error_kind,
        CASE WHEN failed THEN code END AS http_status,
        CASE WHEN first_ns IS NOT NULL THEN true END AS streamed
 FROM k
