@@ -7,6 +7,8 @@ CREATE OR REPLACE TEMP TABLE component AS
 WITH believed AS (
     SELECT r.request_key, r.e2e_ns, r.before_winner_ns, r.winner_ttft_ns AS ttft_ns, coalesce(r.resolution_ns, 1) AS resolution_ns,
            r.ttft_basis,
+           -- The queue of a proxy is its wait for a connection: behind it the engine has a queue of its own, which is not prefill.
+           r.observer = 'edge' AS is_proxy,
            -- A queue longer than the time to the first token, or a negative part, is an offender (see the checks): not used.
            CASE WHEN r.queue_ns >= 0 AND r.queue_ns <= coalesce(r.winner_ttft_ns, r.winner_e2e_ns) + coalesce(r.resolution_ns, 1)
                 THEN r.queue_ns END AS queue_ns,
@@ -35,11 +37,11 @@ front AS (
                 WHEN prefill_ns IS NULL AND ttft_ns IS NOT NULL AND ttft_basis <> 'first_byte' AND law_ns IS NOT NULL
                 THEN 'estimated' END AS queue_how,
            CASE WHEN prefill_ns IS NOT NULL THEN prefill_ns
-                WHEN queue_ns IS NOT NULL AND ttft_ns IS NOT NULL THEN greatest(ttft_ns - queue_ns, 0)
+                WHEN queue_ns IS NOT NULL AND ttft_ns IS NOT NULL AND NOT is_proxy THEN greatest(ttft_ns - queue_ns, 0)
                 WHEN queue_ns IS NULL AND ttft_ns IS NOT NULL AND ttft_basis <> 'first_byte' AND law_ns IS NOT NULL
                 THEN least(ttft_ns, law_ns) END AS prefill,
            CASE WHEN prefill_ns IS NOT NULL THEN prefill_basis
-                WHEN queue_ns IS NOT NULL AND ttft_ns IS NOT NULL THEN 'derived'
+                WHEN queue_ns IS NOT NULL AND ttft_ns IS NOT NULL AND NOT is_proxy THEN 'derived'
                 WHEN queue_ns IS NULL AND ttft_ns IS NOT NULL AND ttft_basis <> 'first_byte' AND law_ns IS NOT NULL
                 THEN 'estimated' END AS prefill_how
     FROM believed
@@ -47,7 +49,7 @@ front AS (
 back AS (
     SELECT *,
            -- The wait for failed or slower attempts before the winner was sent comes before the first token and has no finer name.
-           CASE WHEN queue IS NULL AND prefill IS NULL AND ttft_ns IS NOT NULL THEN before_winner_ns + ttft_ns
+           CASE WHEN prefill IS NULL AND ttft_ns IS NOT NULL THEN before_winner_ns + greatest(ttft_ns - coalesce(queue, 0), 0)
                 WHEN before_winner_ns > 0 THEN before_winner_ns END AS unsplit,
            CASE WHEN decode_ns IS NOT NULL THEN decode_ns
                 WHEN ttft_ns IS NOT NULL THEN e2e_ns - before_winner_ns - ttft_ns - coalesce(tool_wait_ns, 0)
