@@ -307,3 +307,25 @@ def test_timeouts_bound_the_tail_unless_answers_outlive_them() -> None:
     assert int((early.status == 1).sum()) == 20
     _, raced = settle_timeouts(replace(w, status=status, e2e_s=np.where(status == 2, 0.5, w.e2e_s)), ~never)
     assert raced == 0
+
+
+def test_a_long_log_gives_the_databases_memory_back_and_keeps_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hedgectl.recommend import run
+
+    monkeypatch.setattr(run, "LONG_LOG", 1)
+    con = logs.database(logs.spells(n=500))
+    before = con.execute("SELECT current_setting('memory_limit')").fetchall()
+    ready = logs.prepared(con)
+    seen: list[str] = []
+    monkeypatch.setattr(
+        run,
+        "decide",
+        lambda *given, **known: (
+            seen.append(con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
+            or decide(*given, **known)
+        ),
+    )
+    found = recommend(con, ready, Options())
+    assert seen == ["122.0 MiB"]
+    assert con.execute("SELECT current_setting('memory_limit')").fetchall() == before
+    assert found["window"]["requests"] == con.execute("SELECT count(*) FROM request").fetchall()[0][0] == 500

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import hedgectl
+from hedgectl import decompose
 from hedgectl.decompose import Prepared
 from hedgectl.errors import InputError
 from hedgectl.model import ERROR, Workload
@@ -19,6 +22,7 @@ from hedgectl.recommend.options import Options
 if TYPE_CHECKING:
     import duckdb
 
+LONG_LOG = 200_000  # requests
 _EPOCH = "1970-01-01T00:00:00Z"
 
 
@@ -35,15 +39,16 @@ def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Optio
     seen = Coverage()
     for one in scopes.load(con, prepared, by_route=chosen.by_route, min_requests=minimum, seed=chosen.seed):
         chosen.say(f"scope {one.scope.name}", 0.0)
-        found = decide(
-            one.workload,
-            one.scope,
-            chosen,
-            one.diagnosis,
-            raced=one.raced,
-            attempts=one.loaded.attempts,
-            facts=one.facts,
-        )
+        with _memory_for_replay(con, len(one.workload)):
+            found = decide(
+                one.workload,
+                one.scope,
+                chosen,
+                one.diagnosis,
+                raced=one.raced,
+                attempts=one.loaded.attempts,
+                facts=one.facts,
+            )
         entries.append(found.policy)
         decided.append(found)
         seen.add(one.workload)
@@ -60,6 +65,22 @@ def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Optio
         notes=tuple(notes),
     )
     return document.to_document()
+
+
+@contextmanager
+def _memory_for_replay(con: duckdb.DuckDBPyConnection, requests: int) -> Iterator[None]:
+    """A long log's tables go to the temporary folder while it is replayed: both do not fit in 2 GB."""
+    if requests < LONG_LOG:
+        yield
+        return
+    # A database that cannot shrink (no temporary folder, no space) keeps what it has: slower for nobody, only larger.
+    with suppress(Exception):
+        decompose.run(con, "recommend/memory_small")
+    try:
+        yield
+    finally:
+        with suppress(Exception):
+            decompose.run(con, "recommend/memory_usual")
 
 
 def _method(decided: list[Decided], options: Options) -> dict[str, Any]:
