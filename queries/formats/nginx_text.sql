@@ -4,7 +4,7 @@
 -- source: log_format timed '<the combined format> rt=$request_time uht="$upstream_header_time" urt="$upstream_response_time"
 --   ua="$upstream_addr" us="$upstream_status" id=$request_id ct="$sent_http_content_type" msec=$msec rc="$request_completion"'
 -- input: text
--- detect: /(^|\s)\S+ \S+ \S+ \[\d\d\/[A-Z][a-z]{2}\/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "[^"]*" \d{3} (\d+|-)( (?!.*\d+ms$)|$)|"(upstream_response_time|upstream_header_time|urt|uht)": ?[-0-9]/
+-- detect: /(^|\s)\S+ \S+ \S+ \[\d\d\/[A-Z][a-z]{2}\/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "[^"]*" \d{3} (\d+|-)( (?!.*\d+ms$)|$)|(?=.*"(rt|request_time)": ?).*"(upstream_response_time|upstream_header_time|urt|uht)": ?[-0-9]/
 -- clock: wall clock of the proxy when the row is written, that is the end: to 1 s in [brackets], to 1 ms in msec; durations are to 1 ms
 -- resolution: 1ms
 -- observer: edge
