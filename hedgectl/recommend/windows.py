@@ -18,7 +18,8 @@ Bools = NDArray[np.bool_]
 MIN_DAYS = 7
 RECURS = 5.0 / 7.0  # of the days
 LIFT = 1.25  # times the share of slow requests at other hours of the same day
-MAX_HOURS = 12  # a window longer than half a day is no window
+MAX_HOURS = 12  # what lasts half of the day, or holds half of the requests, is no window
+MAX_TRAFFIC = 0.5
 _MIN_CELL = 10  # requests below which an hour of a day says nothing
 _Z_CHOSEN = 3.0  # standard errors on odd days; 24 hours are looked at
 _Z_PRICED = 2.0  # on even days; only what was chosen is looked at
@@ -79,8 +80,11 @@ def find(at_s: Floats, slow: Bools, tz: str | None = None, weight: Floats | None
         chosen = now
     if not chosen.any() or int(chosen.sum()) > MAX_HOURS:
         return ()
-    found = [_priced(cells, first, hours, chosen, tz or "UTC", at_s) for first, hours in _runs(chosen)]
-    return tuple(sorted((f for f in found if f is not None), key=lambda f: (f.window.start, f.window.days)))
+    priced = [_priced(cells, first, hours, chosen, tz or "UTC", at_s) for first, hours in _runs(chosen)]
+    found = [f for f in priced if f is not None]
+    if sum(f.keeps_ratio for f in found) > MAX_TRAFFIC:
+        return ()
+    return tuple(sorted(found, key=lambda f: (f.window.start, f.window.days)))
 
 
 def of(workload: Workload, eligible: Bools, seconds: Floats, delay_s: float, tz: str | None) -> tuple[Recurring, ...]:
@@ -187,13 +191,13 @@ def _priced(cells: _Cells, first: int, length: int, chosen: Bools, tz: str, at_s
 
 
 def _weekdays(cells: _Cells, n: Floats, s: Floats, rest: Floats, known: Bools, high: Bools) -> tuple[int, ...]:
-    """ISO days on which the window shows: on half of them at least, or, where one was seen, not like the other hours."""
+    """ISO days on which the window shows: on more than half of them, or, where one was seen, not like the other hours."""
     found = []
     for day in range(1, 8):
         rows = known & (cells.weekday == day)
         seen = int(rows.sum())
         if seen > 1:
-            shows = 2 * int(high[rows].sum()) >= seen
+            shows = 2 * int(high[rows].sum()) > seen
         else:  # a day of the week that was never seen is taken to be like the others
             shows = seen == 0 or float(s[rows].sum()) >= 1.1 * float((rest * n)[rows].sum())
         if shows:
