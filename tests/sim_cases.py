@@ -65,7 +65,7 @@ def random_case(seed: int) -> tuple[Jobs, Law, Rule]:
         tokens,
         attempts=k,
         seed=seed,
-        work=0.005 + 1e-4 * prompt,
+        work=0.005 + 1e-4 * prompt + rng.uniform(0, 1e-3, (n, k)),  # copies at once on idle engines would tie
         prompt=prompt,
         gateway=maybe(0.4, rng.exponential(0.02, (n, k)) * (rng.random((n, k)) < 0.5), 0.0),
         fails_after=maybe(0.3, np.where(rng.random((n, k)) < 0.15, rng.exponential(0.2, (n, k)), OFF), OFF),

@@ -17,7 +17,6 @@ import math
 from hedgectl.sim.heaps import add_decoding, remove_decoding, replica_changed
 from hedgectl.sim.jit import jit
 from hedgectl.sim.layout import (
-    CANCELLED,
     DECODE,
     DONE,
     GATEWAY,
@@ -225,8 +224,7 @@ def _end_prefill(s: State, r: int, t: float) -> int:
     x = s.attempt[a]
     if x.place == DOOMED:
         _leave_batch(s, r, a, t)
-        x.state = x.next
-        x.next = -1
+        x.state = x.outcome
         x.place = -1
         x.end = t
         return NOTHING
@@ -265,27 +263,26 @@ def fire(s: State, r: int, t: float) -> int:
 
 
 @jit
-def remove(s: State, r: int, a: int, t: float, state: int) -> None:
-    """Take attempt `a` out of replica `r` (advanced to `t`) wherever it stands; it ends as `state`. Then settle.
+def remove(s: State, r: int, a: int, t: float) -> None:
+    """Take attempt `a` out of replica `r` (advanced to `t`) wherever it stands; it ends as its `outcome`. Then settle.
 
     A prefill that pauses decode is one step of the engine: it is finished first. In chunks it ends at once.
     """
     x = s.attempt[a]
     if x.state == GATEWAY:
-        x.state = state
+        x.state = x.outcome
         x.end = t
         s.replica[r].outstanding -= 1
         return
     if x.state == PREFILL and s.run[0].chunk <= 0.0:
         x.place = DOOMED
-        x.next = state
         return
     if x.state == QUEUED:
         _unlink(s, r, a)
         s.replica[r].outstanding -= 1
     else:
         _leave_batch(s, r, a, t)
-    x.state = state
+    x.state = x.outcome
     x.end = t
     settle(s, r, t)
 
@@ -297,4 +294,4 @@ def drop(s: State, a: int, t: float) -> None:
     if x.state >= GATEWAY and x.state <= DECODE:
         r = x.replica
         advance(s, r, t)
-        remove(s, r, a, t, CANCELLED)
+        remove(s, r, a, t)

@@ -8,14 +8,17 @@ from __future__ import annotations
 from hedgectl.sim.jit import jit
 from hedgectl.sim.layout import State
 
-KIND_SHIFT = 1 << 44
+KIND_BITS = 44
+WHO = (1 << KIND_BITS) - 1
 
 
 @jit
-def push_timer(s: State, at: float, kind: int, who: int) -> None:
-    """Remember that `kind` is due at time `at` for attempt or request `who`."""
+def push_timer(s: State, at: float, what: int) -> None:
+    """Remember that `what` = (kind << KIND_BITS) + attempt or request is due at time `at`.
+
+    One number and not two: numba compiles a function anew for every constant it is called with.
+    """
     g = s.run[0]
-    what = kind * KIND_SHIFT + who
     i = g.timers
     g.timers = i + 1
     while i > 0:

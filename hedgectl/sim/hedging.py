@@ -9,8 +9,8 @@ Only then a copy goes to another replica. An error never wins; it fails the requ
 
 from __future__ import annotations
 
-from hedgectl.sim.engine import advance, drop, enqueue, remove, settle
-from hedgectl.sim.heaps import push_timer
+from hedgectl.sim.engine import advance, enqueue, remove, settle
+from hedgectl.sim.heaps import KIND_BITS, push_timer
 from hedgectl.sim.jit import jit
 from hedgectl.sim.layout import (
     ANSWERED,
@@ -243,10 +243,8 @@ def abandon(s: State, a: int, t: float) -> None:
         return
     if g.cancel == LEAVES_QUEUE and x.state != QUEUED and x.state != GATEWAY:
         return
-    if g.cancel_lag > 0.0:
-        push_timer(s, t + g.cancel_lag, T_CANCEL, a)
-    else:
-        drop(s, a, t)
+    # a timer even without lag: a direct call would compile the whole engine into every caller of this function
+    push_timer(s, t + g.cancel_lag, (T_CANCEL << KIND_BITS) + a)
 
 
 @jit
@@ -258,10 +256,9 @@ def _abandon_others(s: State, i: int, winner: int, t: float) -> None:
 
 
 @jit
-def _close(s: State, i: int, status: int, t: float) -> None:
-    q = s.request[i]
-    q.status = status
-    q.end = t
+def _close(s: State, i: int, t: float) -> None:
+    """Request `i` is over; the caller has set how."""
+    s.request[i].end = t
     _abandon_others(s, i, -1, t)
 
 
@@ -275,8 +272,11 @@ def enter(s: State, a: int, t: float) -> None:
     advance(s, r, t)
     if enqueue(s, r, a, t):
         settle(s, r, t)
-    else:
+    elif _waits(s, a):
         fail(s, a, t)
+    else:
+        x.outcome = FAILED  # nobody listens any more
+        remove(s, r, a, t)
 
 
 @jit
@@ -292,11 +292,11 @@ def _send(s: State, i: int, r: int, t: float) -> None:
     q.alive += 1
     s.replica[r].outstanding += 1
     if x.fails_after < FOREVER:
-        push_timer(s, t + x.fails_after, T_ERROR, a)
+        push_timer(s, t + x.fails_after, (T_ERROR << KIND_BITS) + a)
     if g.attempt_deadline < FOREVER:
-        push_timer(s, t + g.attempt_deadline, T_ATTEMPT, a)
+        push_timer(s, t + g.attempt_deadline, (T_ATTEMPT << KIND_BITS) + a)
     if x.gateway > 0.0:
-        push_timer(s, t + x.gateway, T_ENQUEUE, a)
+        push_timer(s, t + x.gateway, (T_ENQUEUE << KIND_BITS) + a)
     else:
         enter(s, a, t)
 
@@ -309,9 +309,9 @@ def arrive(s: State, i: int, t: float) -> None:
     if g.sup_hedges < FOREVER:
         _count(s, g.replicas + 1, t, 1.0, 0.0)
     if g.deadline < FOREVER:
-        push_timer(s, t + g.deadline, T_DEADLINE, i)
+        push_timer(s, t + g.deadline, (T_DEADLINE << KIND_BITS) + i)
     if g.delay < FOREVER:
-        push_timer(s, t + g.delay, T_HEDGE, i)
+        push_timer(s, t + g.delay, (T_HEDGE << KIND_BITS) + i)
     _send(s, i, _route(s, i), t)
 
 
@@ -355,7 +355,7 @@ def hedge_due(s: State, i: int, t: float) -> None:
         _count(s, g.replicas + 1, t, 0.0, 1.0)
     _send(s, i, target, t)
     if q.sent < g.attempts:
-        push_timer(s, t + g.delay, T_HEDGE, i)
+        push_timer(s, t + g.delay, (T_HEDGE << KIND_BITS) + i)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -394,7 +394,8 @@ def got_response(s: State, a: int, t: float) -> None:
         _count(s, g.replicas, t, 1.0, 0.0)
     _forget(s, a)
     q.winner = a
-    _close(s, i, ANSWERED, t)
+    s.request[i].status = ANSWERED
+    _close(s, i, t)
 
 
 @jit
@@ -410,10 +411,12 @@ def fail(s: State, a: int, t: float) -> None:
     x.left = t
     r = x.replica
     advance(s, r, t)
-    remove(s, r, a, t, FAILED)
+    x.outcome = FAILED
+    remove(s, r, a, t)
     i = a // g.attempts
     if s.request[i].status == OPEN and (s.request[i].alive == 0 or s.request[i].winner == a):
-        _close(s, i, ERRORED, t)
+        s.request[i].status = ERRORED
+        _close(s, i, t)
 
 
 @jit
@@ -427,11 +430,13 @@ def attempt_deadline(s: State, a: int, t: float) -> None:
     abandon(s, a, t)
     i = a // g.attempts
     if s.request[i].alive == 0 or s.request[i].winner == a:
-        _close(s, i, TIMED_OUT, t)
+        s.request[i].status = TIMED_OUT
+        _close(s, i, t)
 
 
 @jit
 def deadline(s: State, i: int, t: float) -> None:
     """Request `i` has had its time."""
     if s.request[i].status == OPEN:
-        _close(s, i, TIMED_OUT, t)
+        s.request[i].status = TIMED_OUT
+        _close(s, i, t)

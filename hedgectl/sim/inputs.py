@@ -141,6 +141,7 @@ def _attempts(jobs: Jobs, kv_capacity: float) -> Any:
     x["fails_after"] = np.minimum(jobs.fails_after, 1e300)
     # a request larger than the cache would never be admitted: it is served alone
     x["reserve"] = np.minimum(jobs.prompt + jobs.tokens, kv_capacity)
+    x["outcome"] = layout.CANCELLED
     for name in ("sent", "enqueued", "admitted", "first", "end", "left"):
         x[name] = np.nan
     for name in ("replica", "previous", "next", "place"):
@@ -186,7 +187,7 @@ def _timers(jobs: Jobs, rule: Rule) -> int:
     n, k = jobs.work.shape
     per_attempt = (
         int(rule.attempt_deadline < 1e300)
-        + int(rule.cancel_lag > 0)
+        + 1  # a cancel
         + int(bool(np.any(jobs.gateway > 0)))
         + int(bool(np.any(jobs.fails_after < 1e300)))
     )
@@ -234,7 +235,7 @@ def build(jobs: Jobs, law: Law, rule: Rule) -> State:
     while leaves < law.replicas:
         leaves *= 2
     g["leaves"] = leaves
-    tree = np.full(2 * leaves, law.replicas, dtype=np.int32)
+    tree = np.full(2 * leaves, law.replicas, dtype=np.int64)
     tree[leaves : leaves + law.replicas] = np.arange(law.replicas)
     for i in range(leaves - 1, 0, -1):
         tree[i] = tree[2 * i]
@@ -247,7 +248,7 @@ def build(jobs: Jobs, law: Law, rule: Rule) -> State:
         replica=replica,
         window=window,
         run=g,
-        heap=np.empty(law.replicas * int(g["slots"][0]), dtype=np.int32),
+        heap=np.empty(law.replicas * int(g["slots"][0]), dtype=np.int64),
         timer_at=np.empty(timers),
         timer_what=np.empty(timers, dtype=np.int64),
         tree=tree,

@@ -1,12 +1,12 @@
 """The event loop: arrivals, timers and replicas in order of time, until nothing is left to do.
 
-At one instant replicas come first, then timers, then arrivals.
+At one instant cancels without lag come first, then replicas, other timers, arrivals.
 """
 
 from __future__ import annotations
 
 from hedgectl.sim.engine import NEVER, advance, drop, fire, settle
-from hedgectl.sim.heaps import KIND_SHIFT, pop_timer
+from hedgectl.sim.heaps import KIND_BITS, WHO, pop_timer
 from hedgectl.sim.hedging import (
     arrive,
     attempt_deadline,
@@ -33,8 +33,8 @@ from hedgectl.sim.layout import (
 @jit
 def _serve_timer(s: State, t: float) -> None:
     what = pop_timer(s)
-    kind = what // KIND_SHIFT
-    who = what % KIND_SHIFT
+    kind = what >> KIND_BITS
+    who = what & WHO
     if kind == T_ENQUEUE:
         enter(s, who, t)
     elif kind == T_CANCEL:
@@ -54,26 +54,28 @@ def _serve_replica(s: State, r: int, t: float) -> None:
     advance(s, r, t)
     got = fire(s, r, t)
     settle(s, r, t)
-    what = got % 4
+    what = got & 3
     if what & GOT_FIRST_TOKEN:
-        got_first_token(s, got // 4, t)
+        got_first_token(s, got >> 2, t)
     if what & GOT_RESPONSE:
-        got_response(s, got // 4, t)
+        got_response(s, got >> 2, t)
 
 
 @entry
 def drain(s: State) -> None:
     """Run the whole workload in `s` to its end, in place."""
     g = s.run[0]
-    i = 0
     before = 0.0
     while True:
         r = s.tree[1]
         t = s.replica[r].due
         who = 0
-        if g.timers > 0 and s.timer_at[0] < t:
+        if g.timers > 0 and (
+            s.timer_at[0] < t or (s.timer_at[0] == t and g.cancel_lag <= 0.0 and s.timer_what[0] <= WHO)
+        ):
             t = s.timer_at[0]
             who = 1
+        i = g.arrived
         if i < g.requests and s.request[i].arrival < t:
             t = s.request[i].arrival
             who = 2
@@ -88,5 +90,5 @@ def drain(s: State) -> None:
         elif who == 1:
             _serve_timer(s, t)
         else:
+            g.arrived = i + 1
             arrive(s, i, t)
-            i += 1

@@ -47,11 +47,12 @@ ATTEMPT = np.dtype(
         ("decoded", "f8"),
         ("finish", "f8"),  # virtual time at which decode ends
         ("share0", "f8"),  # replica.share at the start of decode
-        ("replica", "i4"),
-        ("state", "i4"),
-        ("previous", "i4"),  # in the queue
-        ("next", "i4"),
-        ("place", "i4"),  # in the replica's heap
+        ("replica", "i8"),
+        ("state", "i8"),
+        ("outcome", "i8"),  # state in which it ends if it is taken out
+        ("previous", "i8"),  # in the queue
+        ("next", "i8"),
+        ("place", "i8"),  # in the replica's heap
     ],
     align=True,
 )
@@ -63,13 +64,13 @@ REQUEST = np.dtype(
         ("pick", "f8"),  # uniform number that picks the primary's replica
         ("ttft", "f8"),
         ("end", "f8"),
-        ("logged", "i4"),  # replica in the log, -1 unknown
-        ("winner", "i4"),  # attempt that committed, -1 none
-        ("sent", "i4"),  # attempts sent
-        ("alive", "i4"),  # attempts that may still answer
-        ("clock", "i4"),
-        ("eligible", "i4"),
-        ("status", "i4"),
+        ("logged", "i8"),  # replica in the log, -1 unknown
+        ("winner", "i8"),  # attempt that committed, -1 none
+        ("sent", "i8"),  # attempts sent
+        ("alive", "i8"),  # attempts that may still answer
+        ("clock", "i8"),
+        ("eligible", "i8"),
+        ("status", "i8"),
     ],
     align=True,
 )
@@ -104,14 +105,14 @@ REPLICA = np.dtype(
         ("idle_queued", "f8"),  # time with a queue whose head would fit and no prefill: must stay 0
         ("slow_at", "i8"),  # next row of the slow series
         ("slow_end", "i8"),
-        ("running", "i4"),  # sequences that decode
-        ("prefill", "i4"),  # attempt in the prefill slot, -1 none
-        ("head", "i4"),
-        ("tail", "i4"),
-        ("queued", "i4"),
-        ("outstanding", "i4"),  # sent and not yet out of the engine: one that nobody waits for still loads it
-        ("pool", "i4"),
-        ("running_max", "i4"),
+        ("running", "i8"),  # sequences that decode
+        ("prefill", "i8"),  # attempt in the prefill slot, -1 none
+        ("head", "i8"),
+        ("tail", "i8"),
+        ("queued", "i8"),
+        ("outstanding", "i8"),  # sent and not yet out of the engine: one that nobody waits for still loads it
+        ("pool", "i8"),
+        ("running_max", "i8"),
     ],
     align=True,
 )
@@ -161,6 +162,7 @@ RUN = np.dtype(
         ("tokens", "f8"),  # in the budget's bucket
         ("in_flight", "i8"),  # copies
         ("timers", "i8"),  # in the heap
+        ("arrived", "i8"),  # requests
         ("hedges", "i8"),
         ("refused_budget", "i8"),
         ("refused_suppressed", "i8"),
@@ -181,10 +183,10 @@ class State(NamedTuple):
     replica: Any  # (replicas + 1,): the last one is a dummy that is never due
     window: Any  # (replicas + 2,): answers of each replica, errors, copies in the last 15 to 30 s
     run: Any  # (1,)
-    heap: Any  # int32 (replicas * slots,): attempts that decode, by `finish`
+    heap: Any  # int64 (replicas * slots,): attempts that decode, by `finish`
     timer_at: Any  # float64
     timer_what: Any  # int64: kind * 2**44 + attempt or request
-    tree: Any  # int32 (2 * leaves,): winner tree of replicas by `due`
+    tree: Any  # int64 (2 * leaves,): winner tree of replicas by `due`
     slow_start: Any  # float64
     slow_factor: Any  # float64
     choices: Any  # float64 (requests * choices,): uniform numbers for least outstanding of a few

@@ -310,7 +310,10 @@ class Reference:
         free = e.prefill is None and not e.queue and len(e.batch) < self.law.cap
         fits = free and (not e.batch or self._reserved(e) + x.reserve <= self.law.kv_capacity)
         if len(e.queue) >= self.law.queue_limit and not fits:
-            self._error(x)
+            if x.waited_for():
+                self._error(x)
+            else:
+                self._out(x, c.FAILED)
             return
         x.state, x.enqueued = c.QUEUED, self.t
         e.queue.append(x)
