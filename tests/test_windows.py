@@ -68,10 +68,10 @@ def test_a_run_past_midnight_is_one_window() -> None:
 
 
 def test_working_days_are_told_and_shift_with_the_zone() -> None:
-    at, slow = log(2, days=28, hours=(10, 11), only=(1, 2, 3, 4, 5), n=80_000)
+    at, slow = log(5, days=28, hours=(10, 11), only=(1, 2, 3, 4, 5), n=80_000)
     (found,) = windows.find(at, slow)
     assert found.window.days == (1, 2, 3, 4, 5)
-    at, slow = log(2, days=28, hours=(22, 23), only=(7, 1, 2, 3, 4), n=80_000)  # 07:00-09:00 Monday to Friday in Tokyo
+    at, slow = log(5, days=28, hours=(22, 23), only=(7, 1, 2, 3, 4), n=80_000)  # 07:00-09:00 Monday to Friday in Tokyo
     (tokyo,) = windows.find(at, slow, "Asia/Tokyo")
     assert tokyo.window.days == (1, 2, 3, 4, 7)
     assert tokyo.local == "07:00-09:00"

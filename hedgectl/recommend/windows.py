@@ -172,7 +172,7 @@ def _priced(cells: _Cells, first: int, length: int, chosen: Bools, tz: str, at_s
     spread = max(1.0, float(np.var(z, ddof=1))) if len(z) > 2 else 1.0
     if lift < LIFT or float(z.mean()) < _Z_PRICED * float(np.sqrt(spread / len(z))):
         return None
-    days = _weekdays(cells, n, s, rest, known, high)
+    days = _weekdays(cells, s / np.maximum(n, 1.0) - rest, known, high)
     if len(days) < 5:
         return None
     whole = even & np.isin(cells.weekday, days)
@@ -190,17 +190,14 @@ def _priced(cells: _Cells, first: int, length: int, chosen: Bools, tz: str, at_s
     return Recurring(window, local, share, keeps, lift, int(high.sum()), int(known.sum()))
 
 
-def _weekdays(cells: _Cells, n: Floats, s: Floats, rest: Floats, known: Bools, high: Bools) -> tuple[int, ...]:
-    """ISO days on which the window shows: on more than half of them, or, where one was seen, not like the other hours."""
+def _weekdays(cells: _Cells, excess: Floats, known: Bools, high: Bools) -> tuple[int, ...]:
+    """ISO days whose own median excess of slow requests is at least a third of what it is where the window shows."""
+    usual = float(np.median(excess[high]))
     found = []
     for day in range(1, 8):
         rows = known & (cells.weekday == day)
-        seen = int(rows.sum())
-        if seen > 1:
-            shows = 2 * int(high[rows].sum()) > seen
-        else:  # a day of the week that was never seen is taken to be like the others
-            shows = seen == 0 or float(s[rows].sum()) >= 1.1 * float((rest * n)[rows].sum())
-        if shows:
+        # a day of the week that was never seen is taken to be like the others
+        if not rows.any() or float(np.median(excess[rows])) >= usual / 3.0:
             found.append(day)
     return tuple(found)
 
