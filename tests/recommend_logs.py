@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from hedgectl import decompose, sql
+from hedgectl import decompose, store
 from hedgectl.model import Workload
 
 T0_NS = 1_790_000_000_000_000_000
@@ -50,8 +50,7 @@ def spells(
 
 def database(workload: Workload, model: str = "chat", **columns: Any) -> duckdb.DuckDBPyConnection:
     """An in-memory database whose `attempt` holds one primary a request; `columns` override or add columns of `attempt`."""
-    con = duckdb.connect()
-    con.execute(sql.text("schema/001_init"))
+    con = store.connect(None).con
     add(con, workload, model, **columns)
     return con
 
