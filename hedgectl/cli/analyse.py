@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from hedgectl.cli import opening
+from hedgectl.cli import blocks, opening, output, views
 from hedgectl.cli.options import Printing, Source, grouped
+from hedgectl.errors import UsageError
 
 _BREAKDOWN = """Where the time goes: queue, prefill, decode, tool wait and an honest rest.
 
@@ -16,6 +17,8 @@ Examples:
   hedgectl breakdown gateway.jsonl.gz --by replica
 
   hedgectl breakdown --db hedgectl.duckdb --window 7d --by route,streamed -o csv
+
+  hedgectl breakdown gateway.jsonl.gz --plot
 
 Next: hedgectl diagnose LOG says what the tail is made of.
 """
@@ -46,14 +49,33 @@ def breakdown(
         str,
         typer.Option("--by", metavar="FIELDS", help="comma-separated, e.g. replica or route,hour", show_default=False),
     ] = "",
+    plot: Annotated[bool, typer.Option("--plot", help="draw who is still waiting after how long, in text")] = False,
 ) -> None:
     printing.begin()
+    if plot and printing.fmt not in ("table", "md"):
+        raise UsageError(f"--plot draws in text, not in -o {printing.fmt}", hint="-o table or -o md")
     cfg = opening.settings(source)
     from hedgectl.breakdown import breakdown as run
 
+    curves: list[blocks.Block] = []
     with opening.opened(source, cfg) as found:
         doc = run(found.con, found.prepared, [name.strip() for name in by.split(",") if name.strip()])
-    printing.show(doc)
+        if plot:
+            curves = _curves(found.con)
+    if plot:
+        output.view([*views.of(doc), *curves], printing.fmt, printing.out)
+    else:
+        printing.show(doc)
+
+
+def _curves(con: Any) -> list[blocks.Block]:
+    from hedgectl import survival
+    from hedgectl.cli.views import plot
+
+    drawn: list[blocks.Block] = []
+    for metric, title in (("ttft", "waiting for the first token"), ("e2e", "waiting for the end of the answer")):
+        drawn += plot.survival(title, *survival.logged(con, metric))
+    return drawn or [blocks.Text("no answered request has a duration, so there is no curve to draw", "plot")]
 
 
 @grouped

@@ -60,6 +60,7 @@ def diagnose(
                 "slow_share": _round(r.slow / r.requests) if r.requests else None,
                 "speed_ratio": _round(r.speed_ratio),
                 "persistent": r.persistent,
+                "slow_share_over_time": list(r.over_time),
             }
             for r in e.replicas
         ],

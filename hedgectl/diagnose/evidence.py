@@ -215,7 +215,7 @@ def _attempts(
                 )
             done = known & (rows["status"] == 0)
             speed = np.where(done, time / np.maximum(expected, 1.0), np.nan)
-            out["replicas"] = replicas_seen(names, replica, slow, speed, MIN_ROWS if need == 30 else 8)
+            out["replicas"] = replicas_seen(names, replica, slow, speed, MIN_ROWS if need == 30 else 8, arrival)
     return out
 
 

@@ -13,6 +13,7 @@ Bools = NDArray[np.bool_]
 
 PERSISTENT_RATIO = 1.2
 MIN_ROWS = 30
+OVER_TIME = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +26,21 @@ class ReplicaSeen:
     speed_ratio: float | None
     low_ratio: float | None  # the same at the lower quartile, worst half of the log
     persistent: bool
+    over_time: tuple[float | None, ...] = ()  # share of slow attempts in OVER_TIME equal parts of the window
 
 
 def replicas_seen(
-    names: list[str], replica: Codes, slow: Bools, ratio: Floats, min_rows: int = MIN_ROWS
+    names: list[str],
+    replica: Codes,
+    slow: Bools,
+    ratio: Floats,
+    min_rows: int = MIN_ROWS,
+    arrival_s: Floats | None = None,
 ) -> list[ReplicaSeen]:
     """One entry a replica. `ratio` (n,): time over what its lengths let expect, NaN where unknown; rows by arrival.
 
     Persistent: even the lower quartile of its ratios is 1.2 times the others', in both halves of the log. A replica that
-    is slow now and then keeps an ordinary lower quartile.
+    is slow now and then keeps an ordinary lower quartile. `arrival_s` (n,): for the shares over time.
     """
     known = np.isfinite(ratio)
     half = np.arange(len(replica)) >= len(replica) // 2
@@ -52,5 +59,17 @@ def replicas_seen(
             ]
             low = min(halves) if halves else None
             persistent = low is not None and len(halves) == 2 and low >= PERSISTENT_RATIO
-        out.append(ReplicaSeen(name, int(mine.sum()), int((mine & slow).sum()), speed, low, persistent))
+        course = () if arrival_s is None else over_time(arrival_s, mine, slow)
+        out.append(ReplicaSeen(name, int(mine.sum()), int((mine & slow).sum()), speed, low, persistent, course))
     return out
+
+
+def over_time(arrival_s: Floats, mine: Bools, slow: Bools) -> tuple[float | None, ...]:
+    """Share of slow attempts among `mine` in OVER_TIME equal parts of the whole span; None without an attempt."""
+    if not len(arrival_s):
+        return ()
+    first, span = float(arrival_s.min()), float(np.ptp(arrival_s))
+    part = np.minimum((arrival_s - first) / (span or 1.0) * OVER_TIME, OVER_TIME - 1).astype(np.int64)
+    sent = np.bincount(part[mine], minlength=OVER_TIME)
+    late = np.bincount(part[mine & slow], minlength=OVER_TIME)
+    return tuple(round(float(b / a), 4) if a else None for a, b in zip(sent, late, strict=True))

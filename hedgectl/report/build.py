@@ -82,9 +82,9 @@ def _facts(prepared: Prepared, document: dict[str, Any], scope: str | None) -> l
     window = document["window"]
     facts = []
     if window:
-        begin, end = (str(window.get(k) or "-").replace("T", " ").replace("Z", " UTC") for k in ("from", "to"))
+        begin, end = (str(window.get(k) or "-")[:16].replace("T", " ") for k in ("from", "to"))
         facts.append(
-            f"{begin} to {end}: {count(window.get('requests'))} requests, {count(window.get('attempts'))} attempts."
+            f"{begin} to {end} UTC: {count(window.get('requests'))} requests, {count(window.get('attempts'))} attempts."
         )
     chosen = prepared.selection
     picked = [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from hedgectl.report import theme
-from hedgectl.report.figure import Figure
+from hedgectl.report.figure import Figure, ms
 
 WIDE, NARROW = 720, 350
 
@@ -130,11 +131,16 @@ def heat(figure: Figure, narrow: bool) -> Any:
     y = alt.Y(
         "replica:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=alt.Axis(domain=False, ticks=False)
     )
-    days = figure.facts["span_ns"] > 36 * 3_600_000_000_000
+    hours = figure.facts["span_ns"] / 3_600_000_000_000
+    form = "%H:%M" if hours <= 36 else "%d %b %H:%M" if hours <= 96 else "%d %b"
+    count = 3 if narrow else 5 if hours <= 96 else 8
+    if hours > 96:
+        count = {"interval": "day", "step": max(1, round(hours / 24 / (4 if narrow else 8)))}
     x = alt.X(
         "from:T",
         title="time (UTC)",
-        axis=alt.Axis(format="%d %b" if days else "%H:%M", grid=False, tickCount=4 if narrow else 8, labelOverlap=True),
+        scale=alt.Scale(type="utc"),
+        axis=alt.Axis(format=form, grid=False, tickCount=count, labelOverlap=True),
     )
     base = alt.Chart(_data(figure, _named(figure)))
     cells = base.mark_rect(stroke=theme.EDGE, strokeWidth=0.5).encode(y=y, x=x, x2="to:T", color=_levels(figure))
@@ -230,10 +236,23 @@ def observed(figure: Figure, narrow: bool) -> Any:
     return _finish(chart, narrow=narrow)
 
 
-def _seconds_axis(narrow: bool, **more: Any) -> Any:
+def _seconds_axis(narrow: bool) -> Any:
     import altair as alt
 
-    return alt.Axis(labelExpr=_SECONDS, tickCount=4 if narrow else 8, labelOverlap="greedy", **more)
+    return alt.Axis(labelExpr=_SECONDS, tickCount=4 if narrow else 8, labelOverlap="greedy")
+
+
+def _log_seconds(low: float, high: float, narrow: bool) -> Any:
+    """A log axis with ticks at 1, 2 and 5 of every decade, thinned until they stand apart."""
+    import altair as alt
+
+    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
+    most = 5 if narrow else 10
+    for steps in ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
+        ticks = [float(f"{s}e{d}") for d in decades for s in steps if low <= float(f"{s}e{d}") <= high]
+        if len(ticks) <= most:
+            break
+    return alt.Axis(labelExpr=_SECONDS, values=ticks, labelOverlap="greedy")
 
 
 def frontier(figure: Figure, narrow: bool) -> Any:
@@ -242,28 +261,31 @@ def frontier(figure: Figure, narrow: bool) -> Any:
 
     facts, width = figure.facts, _plot(narrow)
     paid = "cost" if facts["price"] == "extra cost" else "copies"
+    delays = [r["delay_s"] for r in figure.rows]
     x = alt.X(
-        "delay_s:Q", title="delay before the copy", scale=alt.Scale(type="log", nice=False), axis=_seconds_axis(narrow)
+        "delay_s:Q",
+        title="delay before the copy",
+        scale=alt.Scale(type="log", nice=False),
+        axis=_log_seconds(min(delays), max(delays), narrow),
     )
     base = alt.Chart(_data(figure))
     mark = [r for r in figure.rows if r["chosen"]]
     here = alt.Chart(_data(figure, mark))
     color = theme.ARMS["hedged"]
 
-    def panel(y: Any, height: int, word: str) -> list[Any]:
-        line = base.mark_line(color=color, strokeWidth=2, point=alt.OverlayMarkDef(color=color, size=25)).encode(
-            x=x, y=y
-        )
+    def panel(y: Any, word: str) -> list[Any]:
+        point = alt.OverlayMarkDef(color=color, size=25)
+        line = base.mark_line(color=color, strokeWidth=2, point=point).encode(x=x, y=y)
         upright = here.mark_rule(color=theme.ACCENT, strokeDash=[5, 3], strokeWidth=1.5).encode(x=x)
         dot = here.mark_point(filled=True, color=theme.ACCENT, size=110, shape="diamond", opacity=1).encode(x=x, y=y)
-        text = here.mark_text(align="left", dx=9, dy=-9, color=theme.ACCENT, fontWeight="bold", text=word).encode(
-            x=x, y=y
-        )
-        del height
+        left = mark[0]["delay_s"] > math.sqrt(min(delays) * max(delays))
+        text = here.mark_text(
+            align="right" if left else "left", dx=-8 if left else 8, color=theme.ACCENT, fontWeight="bold", text=word
+        ).encode(x=x, y=alt.value(195))
         return [line, upright, dot, text] if word else [line, upright, dot]
 
     y1 = alt.Y("goal_s:Q", title=facts["name"], scale=alt.Scale(zero=True), axis=_seconds_axis(narrow))
-    top = panel(y1, 200, facts["taken"])
+    top = panel(y1, f"{facts['taken']}: {ms(1e3 * mark[0]['delay_s'])}")
     lines = [{"y": figure.rows[0]["as_is_s"], "word": "as is", "color": theme.ARMS["as is"], "dash": [2, 2]}]
     if facts["routed_s"] is not None:
         lines.append(
@@ -284,7 +306,7 @@ def frontier(figure: Figure, narrow: bool) -> Any:
     )
     chart = alt.vconcat(
         alt.layer(*top).properties(width=width, height=210),
-        alt.layer(*panel(y2, 110, "")).properties(width=width, height=110),
+        alt.layer(*panel(y2, "")).properties(width=width, height=110),
         spacing=14,
     )
     return _finish(chart, narrow=narrow)
@@ -308,7 +330,13 @@ def survival(figure: Figure, narrow: bool) -> Any:
     """Share still waiting against time, both on log axes; an arm a line, the delay upright."""
     import altair as alt
 
-    x = alt.X("seconds:Q", title="waited", scale=alt.Scale(type="log", nice=False), axis=_seconds_axis(narrow))
+    waited = [r["seconds"] for r in figure.rows]
+    x = alt.X(
+        "seconds:Q",
+        title="waited",
+        scale=alt.Scale(type="log", nice=False),
+        axis=_log_seconds(min(waited), max(waited), narrow),
+    )
     y = alt.Y(
         "left:Q",
         title="share still waiting",

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     import duckdb
 
 PARTS = ("queue", "prefill", "unsplit", "decode", "tool_wait", "other")
-BANDS = ("p0 to p50", "p50 to p75", "p75 to p90", "p90 to p95", "p95 to p99", "p99 to p100")
+BANDS = ("fastest half", "p50 to p75", "p75 to p90", "p90 to p95", "p95 to p99", "slowest 1 %")
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 SLOTS = 60  # columns of the map of replicas
 REPLICAS = 40  # rows of it
+FEWEST_SLOTS = 16
 FEW = 5  # attempts in a cell below which no share is claimed
 _LADDER_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200, 86400)
 _HOUR_NS = 3_600_000_000_000
@@ -33,9 +34,10 @@ def bands(con: duckdb.DuckDBPyConnection) -> Figure:
     if not found:
         return lacking(key, title, "No answered request has a duration: log when each answer ended (e2e).")
     shown = [p for p in PARTS if any(r[f"{p}_ms"] for r in found)]
+    drawn = [p for p in shown if any(abs(r[f"{p}_ms"]) >= 0.005 * r["mean_ms"] for r in found)]
     rows = []
     for r in found:
-        for place, part in enumerate(shown):
+        for place, part in enumerate(drawn):
             value = r[f"{part}_ms"]
             rows.append(
                 {
@@ -58,7 +60,7 @@ def bands(con: duckdb.DuckDBPyConnection) -> Figure:
     )
     if shown == ["other"]:
         says += " No part is timed: log the first token, or the engine's queue and prefill, to divide it."
-    elif "unsplit" in shown:
+    elif "unsplit" in drawn:
         says += " Unsplit is time before the first token that this log cannot divide into queue and prefill."
     table = Table(
         ("band", "requests", "from", "to", "mean", *(p.replace("_", " ") for p in shown)),
@@ -74,7 +76,7 @@ def bands(con: duckdb.DuckDBPyConnection) -> Figure:
             for r in found
         ],
     )
-    return Figure(key, title, says, sum(r["requests"] for r in found), rows=rows, table=table, facts={"parts": shown})
+    return Figure(key, title, says, sum(r["requests"] for r in found), rows=rows, table=table, facts={"parts": drawn})
 
 
 def replicas(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, threshold_ms: float | None) -> list[Figure]:
@@ -87,6 +89,10 @@ def replicas(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, thres
     slot_ns = slot_for(last - first)
     start = first // slot_ns * slot_ns
     whole = _slots(con, start, last + 1, slot_ns, limit)
+    while whole and _thin(whole) and (last - first) // slot_ns > FEWEST_SLOTS:
+        slot_ns = slot_for(last - first, longer_than=slot_ns)
+        start = first // slot_ns * slot_ns
+        whole = _slots(con, start, last + 1, slot_ns, limit)
     if not whole:
         text = (
             "The log names no replica. Log the engine or deployment that served each attempt (pod name, upstream "
@@ -94,24 +100,33 @@ def replicas(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, thres
         )
         return [lacking(key, title, text)]
     figures = [_map(key, title, whole, start, slot_ns, threshold_ms)]
-    if slot_ns > 60_000_000_000:
+    if slot_ns > 120_000_000_000:
         worst = decompose.rows(con, "report/worst_hour", threshold_ns=limit)
         if worst and worst[0]["slow"]:
             begin = int(worst[0]["from_ns"])
-            close = _slots(con, begin, begin + _HOUR_NS, _HOUR_NS // SLOTS, limit)
+            for minutes in (1, 2, 3, 5):
+                slot_ns = minutes * 60_000_000_000
+                close = _slots(con, begin, begin + _HOUR_NS, slot_ns, limit)
+                if not _thin(close):
+                    break
             if close:
-                name = "The hour with the most slow attempts, minute by minute"
-                figures.append(_map("worst_hour", name, close, begin, _HOUR_NS // SLOTS, threshold_ms))
+                name = "The hour with the most slow attempts, close up"
+                figures.append(_map("worst_hour", name, close, begin, slot_ns, threshold_ms))
     return figures
 
 
-def slot_for(span_ns: int) -> int:
-    """The shortest round slot of which at most SLOTS (and one begun) fill the span, ns."""
+def slot_for(span_ns: int, longer_than: int = 0) -> int:
+    """The shortest round slot (ns) of which at most SLOTS (and one begun) fill the span, and longer than that given."""
     for seconds in _LADDER_S:
-        if span_ns <= seconds * 1_000_000_000 * SLOTS:
+        if span_ns <= seconds * 1_000_000_000 * SLOTS and seconds * 1_000_000_000 > longer_than:
             return seconds * 1_000_000_000
-    days = -(-span_ns // (86_400_000_000_000 * SLOTS))
+    days = max(-(-span_ns // (86_400_000_000_000 * SLOTS)), longer_than // 86_400_000_000_000 + 1)
     return days * 86_400_000_000_000
+
+
+def _thin(found: Rows) -> bool:
+    """Too few attempts in a cell for its share to mean anything."""
+    return sum(r["attempts"] for r in found) < 2 * FEW * len(found)
 
 
 def _slots(con: duckdb.DuckDBPyConnection, start: int, end: int, slot_ns: int, limit: float) -> Rows:
@@ -141,7 +156,7 @@ def _map(key: str, title: str, found: Rows, start: int, slot_ns: int, threshold_
     says = (
         f"{count(slow)} of {count(attempts)} attempts took longer than {ms(threshold_ms)}. {words} "
         f"A cell is {_length(slot_ns)} of one replica; a dark spot in one row is one slow replica, a dark column is a "
-        "fleet that is slow together."
+        f"fleet that is slow together, and a cell left out has fewer than {FEW} attempts."
     )
     if len(kept) < len(totals):
         says += f" The {len(totals) - len(kept)} replicas with the fewest slow attempts are in the table only."
@@ -346,12 +361,12 @@ def quality(con: duckdb.DuckDBPyConnection, checked: Mapping[str, Any]) -> list[
 
 
 def _clock(ns: int) -> str:
-    """ISO without a zone: charts treat it as it stands."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)).strftime("%Y-%m-%dT%H:%M:%S")
+    """RFC 3339."""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _stamp(ns: int) -> str:
-    return _clock(ns).replace("T", " ")
+    return _clock(ns).replace("T", " ").replace("Z", "")
 
 
 def _length(ns: int) -> str:

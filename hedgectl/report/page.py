@@ -16,6 +16,20 @@ _PRINT = (
     "addEventListener('afterprint',()=>document.querySelectorAll('details[data-was]').forEach(d=>{d.open=false;delete d.dataset.was}));"
 )
 
+_SHORT = {
+    "bands": "Time by percentile",
+    "replicas": "Replicas over time",
+    "worst_hour": "Worst hour",
+    "frontier": "Gain and price",
+    "survival_ttft": "First token",
+    "survival_e2e": "Whole answer",
+    "loads": "Load",
+    "kinds": "Kinds of requests",
+    "week": "Hours",
+    "observed": "What is logged",
+    "checks": "Data checks",
+}
+
 
 def page(
     *,
@@ -29,7 +43,7 @@ def page(
     """The whole document. `drawings`: (wide, narrow) SVG by the key of a figure that could be drawn."""
     style = files("hedgectl.report").joinpath("style.css").read_text(encoding="utf-8")
     dark = f"@media screen and (prefers-color-scheme: dark) {{\n{theme.dark_rules()}\n}}"
-    links = "".join(f'<li><a href="#{f.key}">{escape(f.title)}</a></li>' for f in figures)
+    links = "".join(f'<li><a href="#{f.key}">{escape(_SHORT[f.key])}</a></li>' for f in figures)
     body = "".join(_figure(f, drawings.get(f.key)) for f in figures)
     return f"""<!doctype html>
 <html lang="en">
@@ -67,11 +81,11 @@ def _opening(told: Opening) -> str:
     notes = "".join(f"<li>{escape(n)}</li>" for n in told.notes)
     return f"""<section id="decision" aria-labelledby="decision-title">
 <h2 id="decision-title">What to do</h2>
+<p><strong>Verdict.</strong> {escape(told.verdict)} ({escape(told.confidence)} confidence)</p>
 {"".join(_scope(s) for s in told.scopes)}{many}{table}
 </section>
 <section id="verdict" aria-labelledby="verdict-title">
-<h2 id="verdict-title">What the tail is made of</h2>
-<p><strong>{escape(told.verdict)}</strong> ({escape(told.confidence)} confidence)</p>
+<h2 id="verdict-title">Why this verdict</h2>
 {_list(told.because)}{_titled("Advice", told.advice)}{f"<details><summary>What to know about these numbers ({len(told.notes)})</summary><ul>{notes}</ul></details>" if notes else ""}
 </section>
 """
@@ -82,16 +96,21 @@ def _scope(one: ScopeWords) -> str:
     instead = ""
     if one.instead:
         items = "".join(f"<li>{escape(t)}</li>" for t in one.instead)
-        title = "Instead" if one.decision != "hedge" else "Also worth doing, best first"
-        instead = f"<p><strong>{title}</strong></p><ol>{items}</ol>"
-    rows = "".join(f"<dt>{escape(topic)}</dt><dd>{escape(text)}</dd>" for topic, text in one.argument)
-    argument = f"<dl>{rows}</dl>" if rows else ""
+        instead = f"<p><strong>{escape(one.instead_title)}</strong></p><ol>{items}</ol>"
+    limits = _topics(one.limits)
+    if limits:
+        limits = f"<details><summary>Who gets a copy, and when none is sent</summary>{limits}</details>"
     return f"""<div class="decision {one.decision}">{name}
 <p class="headline">{escape(one.headline)}</p>
 <p>{escape(one.sentence)}</p>
-{instead}{argument}
+{instead}{_topics(one.argument)}{limits}
 </div>
 """
+
+
+def _topics(told: Sequence[tuple[str, tuple[str, ...]]]) -> str:
+    rows = "".join(f"<dt>{escape(t)}</dt>{''.join(f'<dd>{escape(x)}</dd>' for x in texts)}" for t, texts in told)
+    return f"<dl>{rows}</dl>" if rows else ""
 
 
 def _list(texts: Sequence[str]) -> str:

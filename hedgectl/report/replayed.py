@@ -177,17 +177,17 @@ def _survival(found: Ground, titles: Mapping[str, str]) -> list[Figure]:
 
 
 def _curves(found: Ground, key: str, title: str, metric: str, told: Mapping[str, tuple[Curve, int, int]]) -> Figure:
+    # the fastest hundredth would stretch the axis over decades in which nothing happens
+    begin = min(at(points, 0.99) or 0.0 for points, _, _ in told.values())
     rows = [
         {"arm": name, "place": ARMS.index(name), "seconds": x, "left": left}
         for name, (points, _, _) in told.items()
         for x, left in points
+        if x >= begin
     ]
     hedge = found.policy.hedge
-    wait = None if hedge is None else hedge.delays.first_token if metric == "ttft" else hedge.delays.response
     on_this = hedge is not None and (hedge.trigger == "first_token") == (metric == "ttft")
     delay_s = hedge.delay_ms / 1e3 if hedge is not None and on_this else None
-    if delay_s is None and wait is not None and hedge is not None and hedge.trigger != "first_token":
-        delay_s = None
     n = max(finished for _, finished, _ in told.values())
     texts = []
     for name, (points, finished, _) in told.items():

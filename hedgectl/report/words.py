@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hedgectl.policy import PolicyDocument, explain
+from hedgectl.policy import PolicyDocument, ScopePolicy, explain
 from hedgectl.report.figure import Table, ms, percent
 
 VERDICTS = {
@@ -24,6 +24,7 @@ DECISIONS = {
     "do_not_hedge": "Do not send copies",
     "not_enough_data": "Not enough data to decide",
 }
+_LIMITS = ("left out", "hours", "no copies while")
 IN_FULL = 8  # scopes; the others are in the table
 
 
@@ -35,8 +36,10 @@ class ScopeWords:
     decision: str
     headline: str
     sentence: str
+    instead_title: str
     instead: tuple[str, ...]
-    argument: tuple[tuple[str, str], ...]
+    argument: tuple[tuple[str, tuple[str, ...]], ...]  # by topic: why, what it does, its price
+    limits: tuple[tuple[str, tuple[str, ...]], ...]  # who gets a copy, and when none is sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +64,21 @@ def opening(diagnosis: Mapping[str, Any], document: PolicyDocument) -> Opening:
     for entry, policy in list(zip(told["scopes"], document.policies, strict=True))[:IN_FULL]:
         name = policy.scope.name
         headline = f"{DECISIONS[policy.decision]} ({policy.confidence} confidence)"
-        rest = tuple((a["topic"], a["text"]) for a in entry["argument"] if a["topic"] != "instead")
+        topics: dict[str, list[str]] = {}
+        for one in entry["argument"]:
+            if one["topic"] != "instead":
+                topics.setdefault(one["topic"], []).append(one["text"])
+        told_of = [(topic, tuple(texts)) for topic, texts in topics.items()]
         scopes.append(
             ScopeWords(
                 name if many else "",
                 policy.decision,
                 headline,
                 entry["sentence"],
+                _instead_title(document, policy),
                 tuple(str(c["text"]) for c in policy.instead if c.get("text")),
-                rest,
+                tuple(one for one in told_of if one[0] not in _LIMITS),
+                tuple(one for one in told_of if one[0] in _LIMITS),
             )
         )
     notes = [*document.notes, *(n for n in diagnosis["notes"] if n not in document.notes)]
@@ -84,6 +93,19 @@ def opening(diagnosis: Mapping[str, Any], document: PolicyDocument) -> Opening:
         notes=tuple(str(n["text"]) for n in notes if n.get("level") in ("warning", "error"))
         + tuple(str(n["text"]) for n in notes if n.get("level") not in ("warning", "error")),
     )
+
+
+def _instead_title(document: PolicyDocument, policy: ScopePolicy) -> str:
+    """The cheaper cure stands first where it gains at least what the copies gain."""
+    if not policy.is_on:
+        return "Instead, best first"
+    name = document.goal.metric  # e2e_p99_ms
+    metric, percentile = name.removesuffix("_ms").split("_", 1)
+    hedged = ((policy.projection or {}).get("hedged") or {}).get(f"{metric}_ms") or {}
+    first = ((policy.instead[0].get("expected") or {}) if policy.instead else {}).get(name)
+    if first is not None and hedged.get(percentile) is not None and first <= hedged[percentile]:
+        return "Do this first: it gains at least as much, without any copy"
+    return "Also worth doing, best first"
 
 
 def _table(document: PolicyDocument) -> Table:

@@ -7,6 +7,7 @@ from typing import Any
 from hedgectl.cli.blocks import Block, Table, Text, View
 from hedgectl.cli.views.notes import notes
 from hedgectl.cli.views.numbers import UNKNOWN, count, ms, share, window
+from hedgectl.cli.views.plot import sparkline
 
 WORDS = {
     "isolated": "isolated: one replica is slow while others are not",
@@ -45,11 +46,13 @@ def view(doc: dict[str, Any]) -> View:
             )
         )
     replicas = doc.get("replicas") or []
+    shares = [s for r in replicas for s in r.get("slow_share_over_time") or [] if s is not None]
+    top = max(shares, default=0.0)
     if replicas:
         blocks.append(
             Table(
                 "replicas",
-                ("replica", "requests", "slow", "time against the others", "all the time"),
+                ("replica", "requests", "slow", "time against the others", "all the time", "over time"),
                 [
                     [
                         str(r["replica"]),
@@ -57,11 +60,15 @@ def view(doc: dict[str, Any]) -> View:
                         share(r.get("slow_share")),
                         UNKNOWN if r.get("speed_ratio") is None else f"{r['speed_ratio']:.2f} times",
                         "yes" if r.get("persistent") else "no",
+                        sparkline(r.get("slow_share_over_time") or (), top),
                     ]
                     for r in replicas
                 ],
                 records=replicas,
                 main=True,
+                caption=f"over time: share of slow requests in equal parts of the window; full height is {share(top)}, · is no request"
+                if shares
+                else "",
             )
         )
     routing = doc.get("routing") or {}
