@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from hedgectl import engine_facts
 from hedgectl.errors import InputError, UsageError
+from hedgectl.formats.aggregates import refuse_aggregates, refuse_summary
 from hedgectl.formats.catalogue import Format, load_all
 
 csv.field_size_limit(max(csv.field_size_limit(), 64 << 20))  # as the reader of tables: fields may hold long lists
@@ -247,6 +247,7 @@ def detect(sample: Sample | Sequence[str], *, where: str | None = None, formats:
     best = max((hit for hit, _ in counts.values()), default=0)
     fits = [name for name, (hit, _) in counts.items() if hit and hit >= best * RIVAL]
     if not fits:
+        refuse_summary(sample, where=where)
         raise InputError(
             "no format fits this log", where=where, hint=f"{_near_miss(sample, known)}hedgectl formats --detect FILE writes a mapping to start from"
         )
@@ -295,34 +296,6 @@ def _near_miss(sample: Sample, known: Mapping[str, Format]) -> str:
     if best is None or not best[2]:
         return ""
     return f"closest is {best[1]}, which also needs {', '.join(best[2])}; "
-
-
-_METRIC_LINE = re.compile(r"^(# (HELP|TYPE|EOF|UNIT)\b|[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^}]*\})? [-+0-9.eEinfNa]+( \d+)?$)")
-_QUANTILE = re.compile(r"(^|[_.\-])(p|q|perc|percentile_?)(50|75|90|95|98|99|999|99[._]9|100)([_.\-]?(ms|s|us|seconds|latency))?$|quantile", re.I)
-_COUNTER = re.compile(r"(^|_)(count|requests|samples|total|n|num_requests|bucket|le|sum)$", re.I)
-
-
-def refuse_aggregates(sample: Sample, *, where: str | None = None) -> None:
-    """Raises InputError for a metrics page or for percentiles that were computed by somebody else."""
-    lines = sample.lines[:200]
-    if sample.container == "text" and lines and sum(bool(_METRIC_LINE.match(x)) for x in lines) > len(lines) * 0.8:
-        wanted = engine_facts.per_request_hint(x for x in lines if not x.startswith("#"))
-        raise InputError(
-            "this is a metrics page: counters and histograms of many requests, not requests",
-            where=where,
-            hint=f"for single requests: {wanted or 'read the log of the gateway or the spans of the engine'}. "
-            "hedgectl config engine --from METRICS takes capacities from this page",
-        )
-    if not sample.records:
-        return
-    names = list(dict.fromkeys(name for r in sample.records for name in r))
-    quantiles = [n for n in names if _QUANTILE.search(n)]
-    if len(quantiles) >= 3 or (len(quantiles) == 2 and any(_COUNTER.search(n) for n in names)):
-        raise InputError(
-            f"these are percentiles of many requests ({', '.join(quantiles[:4])}), not requests: they cannot be averaged or recombined",
-            where=where,
-            hint="export one row a request, or histogram buckets with counts",
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,15 @@ WITH t AS (
     -- lines of an older record name no task: theirs is the one above
     SELECT * EXCLUDE (own_task), CASE WHEN what IS NULL THEN NULL ELSE coalesce(own_task, last_value(own_task IGNORE NULLS) OVER (PARTITION BY file ORDER BY line, record)) END AS task
     FROM t
+), o AS (
+    -- the clock starts anew with the process, and so do the numbers of tasks
+    SELECT *, coalesce(clock < lag(clock IGNORE NULLS) OVER (PARTITION BY file ORDER BY line, record) - 1000000000, false) AS restarted FROM n
+), p AS (
+    SELECT *, count(*) FILTER (restarted) OVER (PARTITION BY file ORDER BY line, record) AS boot FROM o
 ), g AS (
-    SELECT *, count(*) FILTER (what = 'launch') OVER (PARTITION BY file, task ORDER BY line, record) AS turn FROM n
+    SELECT *, count(*) FILTER (what = 'launch') OVER (PARTITION BY file, boot, task ORDER BY line, record) AS turn FROM p
 ), q AS (
-    SELECT file, task, turn, min(line) FILTER (what = 'launch') AS launched_line, min(line) FILTER (what = 'cancel') AS cancelled_line,
+    SELECT file, boot, task, turn, min(line) FILTER (what = 'launch') AS launched_line, min(line) FILTER (what = 'cancel') AS cancelled_line,
            max(line) FILTER (what = 'release') AS released_line,
            min(clock) FILTER (what = 'launch') AS start_at, max(clock) FILTER (what = 'release') AS end_at,
            max(regexp_extract(text, 'prompt eval time =\s*([0-9.]+) ms', 1)) FILTER (what = 'prompt') AS prompt_ms,

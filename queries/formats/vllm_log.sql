@@ -26,7 +26,9 @@ WITH t AS (
 ), g AS (
     SELECT *, count(*) FILTER (what = 'received') OVER (PARTITION BY file, id ORDER BY line, record) AS turn FROM i WHERE id IS NOT NULL
 ), q AS (
-    SELECT file, id, turn, min(line) FILTER (what = 'received') AS line, min(clock) FILTER (what = 'received') AS start_at,
+    SELECT file, id, turn,
+           -- a log that begins in the middle has ends without a start
+           coalesce(min(line) FILTER (what = 'received'), min(line) FILTER (what IN ('aborted', 'failed'))) AS line, min(clock) FILTER (what = 'received') AS start_at,
            max(clock) FILTER (what IN ('aborted', 'failed', 'answered')) AS end_at,
            max(CASE what WHEN 'failed' THEN 3 WHEN 'aborted' THEN 2 WHEN 'answered' THEN 1 END) AS outcome,
            max(why) FILTER (what = 'failed') AS why, max(finish) FILTER (what = 'answered') AS finish
@@ -36,8 +38,8 @@ WITH t AS (
     SELECT *, TRY(end_at - start_at + CASE WHEN end_at < start_at - 15552000000000000 THEN 31622400000000000 ELSE 0 END) AS e2e
     FROM q WHERE line IS NOT NULL AND outcome IS NOT NULL
 )
-SELECT line, CAST(0 AS INTEGER) AS record, CASE WHEN e2e BETWEEN 0 AND 86400000000000 THEN 'attempt' ELSE 'reject' END AS kind,
-       CASE WHEN e2e IS NULL THEN 'bad_time' WHEN e2e < 0 THEN 'negative_duration' WHEN e2e > 86400000000000 THEN 'duration_out_of_range' END AS reason,
+SELECT line, CAST(0 AS INTEGER) AS record, CASE WHEN e2e BETWEEN 0 AND 86400000000000 OR start_at IS NULL THEN 'attempt' ELSE 'reject' END AS kind,
+       CASE WHEN start_at IS NULL THEN NULL WHEN e2e IS NULL THEN 'bad_time' WHEN e2e < 0 THEN 'negative_duration' WHEN e2e > 86400000000000 THEN 'duration_out_of_range' END AS reason,
        to_text(id) AS request_id, 'engine' AS observer,
        -- within one second of the clock a duration is unknown
        nullif(e2e, 0) AS e2e_ns, CAST(1000000000 AS BIGINT) AS resolution_ns,
