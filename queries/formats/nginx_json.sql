@@ -12,7 +12,7 @@
 -- resolution: 1ms
 -- observer: edge
 -- observes: request_id, attempt_no, cause, turn_id, replica, model, route, segment, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, headers_ns,
---   resolution_ns, prompt_tokens, completion_tokens, request_bytes, response_bytes, status, http_status, error_kind, won, cache_hit,
+--   queue_ns, queue_basis, resolution_ns, prompt_tokens, completion_tokens, request_bytes, response_bytes, status, http_status, error_kind, won, cache_hit,
 --   streamed, weight
 -- one_row: request
 -- hint: nothing in the row tells headers sent before prefill from headers sent with the first token, so TTFT is the first byte; the
@@ -31,7 +31,7 @@ WITH x AS (
         "request": "VARCHAR", "uri": "VARCHAR", "request_uri": "VARCHAR", "path": "VARCHAR", "status": "VARCHAR", "request_length": "VARCHAR",
         "bytes_sent": "VARCHAR", "body_bytes_sent": "VARCHAR", "request_time": "VARCHAR", "rt": "VARCHAR", "request_completion": "VARCHAR",
         "upstream_addr": "VARCHAR", "ua": "VARCHAR", "upstream_status": "VARCHAR", "us": "VARCHAR", "upstream_header_time": "VARCHAR",
-        "uht": "VARCHAR", "upstream_response_time": "VARCHAR", "urt": "VARCHAR", "upstream_cache_status": "VARCHAR",
+        "uht": "VARCHAR", "upstream_response_time": "VARCHAR", "urt": "VARCHAR", "upstream_cache_status": "VARCHAR", "upstream_queue_time": "VARCHAR",
         "content_type": "VARCHAR", "sent_http_content_type": "VARCHAR", "prompt_tokens": "VARCHAR", "completion_tokens": "VARCHAR"}') AS v
     FROM raw
 ), t AS (
@@ -107,6 +107,9 @@ SELECT line, record,
        CASE WHEN last AND state <> 'error' AND streamed AND to_headers_ns BETWEEN 1 AND total_ns - lag_ns THEN to_headers_ns END AS ttft_ns,
        CASE WHEN last AND state <> 'error' AND streamed AND to_headers_ns BETWEEN 1 AND total_ns - lag_ns THEN 'first_byte' END AS ttft_basis,
        CASE WHEN to_headers_ns BETWEEN 0 AND total_ns + 1000000 THEN to_headers_ns END AS headers_ns,
+       -- the commercial queue directive; each entry is the wait of one send
+       s_ns(present(string_split(replace(v.upstream_queue_time, ' : ', ', '), ', ')[i])) AS queue_ns,
+       CASE WHEN s_ns(present(string_split(replace(v.upstream_queue_time, ' : ', ', '), ', ')[i])) IS NOT NULL THEN 'measured' END AS queue_basis,
        CAST(1000000 AS BIGINT) AS resolution_ns,
        to_count(v.prompt_tokens) AS prompt_tokens,
        CASE WHEN last THEN to_count(v.completion_tokens) END AS completion_tokens,

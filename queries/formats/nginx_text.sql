@@ -22,26 +22,27 @@ WITH x AS (
     SELECT line, record, text,
            regexp_extract(text, '\[(\d\d/[A-Z][a-z][a-z]/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "(?:([A-Z]+) ([^" ]*)[^"]*|[^"]*)" (\d{3}) (\d+|-)', ['time', 'verb', 'path', 'status', 'bytes']) AS c,
            -- ingress-nginx: request length, time, [service] [alternative] address, length, response time, status, id
-           regexp_extract(text, '" (\d+) ([\d.]+) \[[^\]]*\] \[[^\]]*\] (\S+(?:(?:,| :) \S+)*) (?:[-\d]+(?:(?:,| :) [-\d]+)*) ([-\d.]+(?:(?:,| :) [-\d.]+)*) ([-\d]+(?:(?:,| :) [-\d]+)*) ([0-9a-f]{16,64})$',
-               ['length', 'rt', 'addr', 'urt', 'us', 'id']) AS g,
-           nullif(regexp_extract(text, '[ ,{"](?:msec|t)"?[=:] ?"?([0-9]{9,}\.?[0-9]*)', 1), '') AS msec,
+           CASE WHEN contains(text, '] [') THEN regexp_extract(text, '" (\d+) ([\d.]+) \[[^\]]*\] \[[^\]]*\] (\S+(?:(?:,| :) \S+)*) (?:[-\d]+(?:(?:,| :) [-\d]+)*) ([-\d.]+(?:(?:,| :) [-\d.]+)*) ([-\d]+(?:(?:,| :) [-\d]+)*) ([0-9a-f]{16,64})$',
+               ['length', 'rt', 'addr', 'urt', 'us', 'id']) END AS g,
+           CASE WHEN contains(text, 'msec') OR contains(text, '"t"') THEN nullif(regexp_extract(text, '[ ,{"](?:msec|t)"?[=:] ?"?([0-9]{9,}\.?[0-9]*)', 1), '') END AS msec,
            nullif(regexp_extract(text, '[ ,{"](?:rt|request_time)"?[=:] ?"?([0-9.]+)', 1), '') AS rt,
            nullif(regexp_extract(text, '[ ,{"](?:uht|upstream_header_time)"?[=:] ?"?([-0-9., :]*?)"?(?:,"| [a-z_]+=|\}|\s*$)', 1), '') AS uht,
            nullif(regexp_extract(text, '[ ,{"](?:urt|upstream_response_time)"?[=:] ?"?([-0-9., :]*?)"?(?:,"| [a-z_]+=|\}|\s*$)', 1), '') AS urt,
            nullif(regexp_extract(text, '[ ,{"](?:ua|upstream_addr|upstream)"?[=:] ?"?([^"=]*?)"?(?:,"| [a-z_]+=|\}|\s*$)', 1), '') AS ua,
            nullif(regexp_extract(text, '[ ,{"](?:us|upstream_status)"?[=:] ?"?([-0-9, :]*?)"?(?:,"| [a-z_]+=|\}|\s*$)', 1), '') AS us,
            nullif(regexp_extract(text, '[ ,{"](?:id|rid|req_id|request_id)"?[=:] ?"?([^" ,}]+)', 1), '') AS id,
-           nullif(regexp_extract(text, '[ ,{"](?:ct|content_type|sent_http_content_type)"?[=:] ?"?([^" ,}]+)', 1), '') AS ct,
-           regexp_extract(text, '[ ,{"](?:rc|request_completion)"?[=:] ?"([^"]*)"', ['rc']) AS done,
-           nullif(regexp_extract(text, '[ ,{"]status"?[=:] ?"?(\d{3})', 1), '') AS status,
-           nullif(regexp_extract(text, '[ ,{"](?:model)"?[=:] ?"?([^" ,}]+)', 1), '') AS model,
-           nullif(regexp_extract(text, '[ ,{"](?:sid|session|session_id)"?[=:] ?"?([^" ,}]+)', 1), '') AS session,
-           nullif(regexp_extract(text, '[ ,{"](?:ucs|upstream_cache_status)"?[=:] ?"?([A-Z-]+)', 1), '') AS ucs,
-           nullif(regexp_extract(text, '[ ,{"](?:rl|request_length)"?[=:] ?"?(\d+)', 1), '') AS length
+           CASE WHEN contains(text, ' ct=') OR contains(text, 'content_type') THEN nullif(regexp_extract(text, '[ ,{"](?:ct|content_type|sent_http_content_type)"?[=:] ?"?([^" ,}]+)', 1), '') END AS ct,
+           CASE WHEN contains(text, 'rc=') OR contains(text, '"rc"') OR contains(text, 'request_completion')
+                THEN regexp_extract(text, '[ ,{"](?:rc|request_completion)"?[=:] ?("[^"]*")', 1) END AS done,
+           CASE WHEN contains(text, 'status"') OR contains(text, ' status=') THEN nullif(regexp_extract(text, '[ ,{"]status"?[=:] ?"?(\d{3})', 1), '') END AS status,
+           CASE WHEN contains(text, 'model') THEN nullif(regexp_extract(text, '[ ,{"](?:model)"?[=:] ?"?([^" ,}]+)', 1), '') END AS model,
+           CASE WHEN contains(text, 'sid') OR contains(text, 'session') THEN nullif(regexp_extract(text, '[ ,{"](?:sid|session|session_id)"?[=:] ?"?([^" ,}]+)', 1), '') END AS session,
+           CASE WHEN contains(text, 'ucs') OR contains(text, 'cache_status') THEN nullif(regexp_extract(text, '[ ,{"](?:ucs|upstream_cache_status)"?[=:] ?"?([A-Z-]+)', 1), '') END AS ucs,
+           CASE WHEN contains(text, 'rl=') OR contains(text, '"rl"') OR contains(text, 'request_length') THEN nullif(regexp_extract(text, '[ ,{"](?:rl|request_length)"?[=:] ?"?(\d+)', 1), '') END AS length
     FROM raw
 ), t AS (
     SELECT line, record,
-           {'request_length': coalesce(length, nullif(g.length, '')), 'request_completion': CASE WHEN regexp_matches(text, '[ ,{"](rc|request_completion)"?[=:] ?"') THEN done.rc END,
+           {'request_length': coalesce(length, nullif(g.length, '')), 'request_completion': CASE WHEN done <> '' THEN trim(done, '"') END,
             'request_id': coalesce(present(id), nullif(g.id, '')), 'session_id': session, 'model': model, 'route': nullif(c.path, ''),
             'bytes': c.bytes, 'upstream_cache_status': ucs} AS v,
            coalesce(s_ns(msec), clf_ns(c.time)) AS end_ns,
