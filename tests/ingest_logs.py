@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+
 from hedgectl.ingest import ingest
+from hedgectl.schemas import load
 from hedgectl.store import Store, connect
 
 KEYS = ("lines", "accepted", "duplicates", "not_requests", "rejected")
@@ -36,7 +39,9 @@ def lines(numbers: Sequence[int] | range, *, ids: bool = True) -> str:
 def read(*paths: Path | str, db: Path | None = None, **options: Any) -> dict[str, Any]:
     """The document of one run into ``db`` (or memory)."""
     with connect(db, memory_limit="512MB") as store:
-        return ingest(store, [str(p) for p in paths], **options)
+        document = ingest(store, [str(p) for p in paths], **options)
+    jsonschema.validate(document, load("ingest"))
+    return document
 
 
 def counts(part: dict[str, Any]) -> tuple[int, ...]:

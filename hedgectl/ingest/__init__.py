@@ -16,7 +16,7 @@ from hedgectl.ingest.counts import Counts, Piece
 from hedgectl.ingest.ledger import HEAD_BYTES, Entry, Ledger, copy_of, fingerprint
 from hedgectl.ingest.merge import merge
 from hedgectl.ingest.reading import Opened, open_file
-from hedgectl.ingest.recognise import recognise, unknown_fields
+from hedgectl.ingest.recognise import Seen, recognise, unknown_fields
 from hedgectl.ingest.stage import Stage
 from hedgectl.ingest.steps import steps
 from hedgectl.lines import expand
@@ -92,6 +92,7 @@ class _Run:
         self._progress = progress
         self._ledger = Ledger(store.con)
         self._stage = Stage(store, tz=tz)
+        self._seen: Seen = {}
         self._slots: list[_Slot] = []
         self._bytes = 0
         self.files: list[document.File] = []
@@ -125,7 +126,7 @@ class _Run:
             report.already, report.format = True, opened.known.format
             return
         try:
-            recognise(opened, chosen=self._chosen, con=self._store.con)
+            recognise(opened, chosen=self._chosen, con=self._store.con, seen=self._seen)
         except HedgectlError as error:
             report.failure = error
             return

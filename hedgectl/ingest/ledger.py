@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -63,7 +64,9 @@ class Ledger:
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self._by_head: dict[tuple[int, str], list[Entry]] = {}
+        self._by_id: dict[int, Entry] = {}
         self._sizes: list[int] = []
+        self._known_sizes: set[int] = set()
         self._next_id = 1
         self.batch_id = 1
         for row in con.execute(sql.text("ingest/ledger")).fetchall():
@@ -78,10 +81,11 @@ class Ledger:
         return self._next_id - 1
 
     def _index(self, entry: Entry) -> None:
-        key = (entry.fingerprint_bytes, entry.fingerprint)
-        if key[0] not in self._sizes:
-            self._sizes = sorted([*self._sizes, key[0]])
-        self._by_head.setdefault(key, []).append(entry)
+        if entry.fingerprint_bytes not in self._known_sizes:
+            self._known_sizes.add(entry.fingerprint_bytes)
+            bisect.insort(self._sizes, entry.fingerprint_bytes)
+        self._by_head.setdefault((entry.fingerprint_bytes, entry.fingerprint), []).append(entry)
+        self._by_id[entry.file_id] = entry
 
     def candidates(self, head: bytes) -> list[Entry]:
         """Files that begin like ``head`` (the first 64 kB, or all of a smaller file), the longest read first."""
@@ -97,8 +101,9 @@ class Ledger:
 
     def put(self, entry: Entry) -> None:
         """Adds or replaces the entry of a file."""
-        for entries in self._by_head.values():
-            entries[:] = [e for e in entries if e.file_id != entry.file_id]
+        old = self._by_id.get(entry.file_id)
+        if old is not None:
+            self._by_head[old.fingerprint_bytes, old.fingerprint].remove(old)
         self._index(entry)
 
     def write(self, con: duckdb.DuckDBPyConnection, entries: list[Entry]) -> None:

@@ -12,7 +12,7 @@ from hedgectl.ingest.counts import Counts, Piece
 from hedgectl.ingest.worker import Worker
 from hedgectl.store import Store
 
-CHUNK_BYTES = 32 << 20
+CHUNK_BYTES = 48 << 20
 """Text handed to DuckDB at once; small files are put together up to it. Planning a format's query costs as much as 5 MB of log."""
 
 
@@ -25,7 +25,7 @@ class Stage:
         self._lock = threading.Lock()
         self._local = threading.local()
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="hedgectl-shape")
-        self._room = threading.Semaphore(threads + 1)
+        self._room = threading.Semaphore(threads)
         self._jobs: list[Future[dict[int, Counts]]] = []
         self._pending: dict[str, list[Piece]] = {}
         self._pending_bytes: dict[str, int] = {}
@@ -46,7 +46,7 @@ class Stage:
         waiting.append(piece)
         total = self._pending_bytes.get(fmt.name, 0) + piece.size
         self._pending_bytes[fmt.name] = total
-        if total >= CHUNK_BYTES * 3 // 4:
+        if total >= CHUNK_BYTES * 7 // 8:
             self._submit(fmt)
 
     def _submit(self, fmt: Format) -> None:

@@ -69,8 +69,8 @@ class Worker:
     def shape(self, fmt: Format, table: str, pieces: Sequence[Piece]) -> dict[int, Counts]:
         """Runs the format over the pieces; every record is accounted for."""
         counts = {piece.slot: Counts() for piece in pieces}
-        lines, records, texts, opened = self._gather(fmt, pieces, counts)
         in_order = all(piece.step.block is not None for piece in pieces)
+        lines, records, texts, opened = self._gather(fmt, pieces, counts)
         json = fmt.input != "text"
         held: list[str | None] = list(texts)
         if json and opened:
@@ -137,6 +137,7 @@ class Worker:
                 if block.open:
                     opened.add(base + block.first)
                     count.open_line = block.first
+                step.block = None  # as much memory as the lines themselves
             elif step.texts:
                 all_lines.append(np.array(step.lines, np.int64) + base)
                 all_records.append(np.array(step.records, np.int32))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hedgectl.lines.archive import Damage, byte_chunks, kind_of
 from hedgectl.lines.blocks import BLOCK_SIZE, MAX_LINE, Block, blocks, decode
 from hedgectl.lines.documents import Found, records
-from hedgectl.lines.envelopes import ENVELOPES, Inner, Unwrapper
+from hedgectl.lines.envelopes import ENVELOPES, Inner, Unwrapper, take_off
 from hedgectl.lines.envelopes import find as find_envelope
 from hedgectl.lines.files import STDIN, expand
 from hedgectl.lines.records import Record, look_again
@@ -32,4 +32,5 @@ __all__ = [
     "kind_of",
     "look_again",
     "records",
+    "take_off",
 ]
