@@ -42,6 +42,7 @@ def recognise(opened: Opened, *, chosen: Format | None, con: duckdb.DuckDBPyConn
         opened.format, opened.why = load_all()[str(before)], "read before"
     else:
         _detect(opened, opened.sample, seen)
+    assert opened.format is not None
     if opened.sample.container == "csv" and opened.format.input in ("json", "csv"):
         opened.mode = "csv"
     if opened.format.input == "text" and opened.mode != "parquet":
