@@ -65,6 +65,8 @@ class Workload:
     routes: tuple[str, ...]
     request_bytes: Ints
     response_bytes: Ints
+    tool_set: Codes  # index into `tool_sets`, -1 none offered or not said
+    tool_sets: tuple[str, ...]  # comma-separated names
 
     def __post_init__(self) -> None:
         n = len(self.arrival_s)
@@ -99,7 +101,14 @@ class Workload:
         """
         arrival = np.asarray(arrival_s, dtype=np.float64)
         n = len(arrival)
-        fields: dict[str, Any] = {"t0_ns": 0, "currency": None, "pools": (), "segments": (), "routes": ()}
+        fields: dict[str, Any] = {
+            "t0_ns": 0,
+            "currency": None,
+            "pools": (),
+            "segments": (),
+            "routes": (),
+            "tool_sets": (),
+        }
         for name, (kind, missing) in _PER_REQUEST.items():
             fields[name] = np.full(n, missing, dtype=kind)
         fields |= {"arrival_s": arrival, "prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
@@ -138,6 +147,7 @@ _PER_REQUEST: dict[str, tuple[type, float]] = {
     "route": (np.int32, -1),
     "request_bytes": (np.int64, -1),
     "response_bytes": (np.int64, -1),
+    "tool_set": (np.int32, -1),
 }
 
 

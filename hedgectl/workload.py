@@ -48,6 +48,7 @@ def load(con: Any, model: str | None = None, route: str | None = None) -> Loaded
         "pool_of_replica": np.array([-1 if p is None else pools.index(p) for _, p in replicas], dtype=np.int32),
         "segments": tuple(name for name, _ in names.get("segment", [])),
         "routes": tuple(name for name, _ in names.get("route", [])),
+        "tool_sets": tuple(name for name, _ in names.get("tool_set", [])),
     }
     requests = _workload(con, "decompose/workload", scope, shared)
     attempts = requests

@@ -81,6 +81,19 @@ def recommend(
     copy_length: Annotated[
         str | None, typer.Option("--copy-length", metavar="HOW", help="same, independent or both (both must pass)")
     ] = None,
+    segments: Annotated[
+        str | None, typer.Option("--segments", metavar="A,B", help="only these segments may have a copy")
+    ] = None,
+    allow_tools: Annotated[
+        str | None, typer.Option("--allow-tools", metavar="A,B", help="tools that may run twice, by name")
+    ] = None,
+    max_prompt_tokens: Annotated[
+        int | None, typer.Option("--max-prompt-tokens", min=1, help="longest prompt that may be computed twice")
+    ] = None,
+    windows: Annotated[
+        str | None,
+        typer.Option("--windows", metavar="HOW", help="auto: only in hours in which slow requests recur; none"),
+    ] = None,
     routing: Annotated[
         str | None, typer.Option("--routing", metavar="HOW", help="as_logged, random or least_outstanding")
     ] = None,
@@ -96,6 +109,10 @@ def recommend(
         recommend__min_gain=min_gain,
         recommend__deadline=deadline,
         recommend__copy_length=copy_length,
+        recommend__segments=None if segments is None else names("--segments", segments),
+        recommend__idempotent_tools=None if allow_tools is None else names("--allow-tools", allow_tools),
+        recommend__max_prompt_tokens=max_prompt_tokens,
+        recommend__windows=windows,
         engine__cancel=cancel,
         engine__routing=routing,
         seed=seed,
@@ -104,6 +121,7 @@ def recommend(
     one_of("--copy-length", copy_length, ("same", "independent", "both"))
     one_of("--routing", routing, ("as_logged", "random", "least_outstanding"))
     one_of("--by", by, ("route",))
+    one_of("--windows", windows, ("auto", "none"))
     given = read_policy_flag(policy)
     from hedgectl.recommend.configured import options as configured
     from hedgectl.recommend.run import recommend as run
@@ -157,6 +175,13 @@ def read_policy_flag(path: str | None) -> Any:
     from hedgectl.cli.emit import read_policy
 
     return read_policy(path)
+
+
+def names(flag: str, raw: str) -> list[str]:
+    found = [part.strip() for part in raw.split(",") if part.strip()]
+    if not found:
+        raise UsageError(f"{flag} names nothing", hint=f"for example {flag} a,b")
+    return found
 
 
 def one_of(flag: str, value: str | None, allowed: tuple[str, ...]) -> None:

@@ -43,6 +43,11 @@ def options(
         prices=cfg.prices,
         loser_billing=cfg.get("recommend.loser_billing", "full"),
         config=cfg,
+        segments=tuple(cfg.get("recommend.segments") or ()),
+        allow_tools=tuple(cfg.get("recommend.idempotent_tools") or ()),
+        max_prompt_tokens=cfg.get("recommend.max_prompt_tokens"),
+        windows=cfg.get("recommend.windows", "none") == "auto",
+        tz=cfg.get("tz"),
         seed=cfg.get("seed", 1),
         progress=progress,
     )

@@ -68,7 +68,7 @@ def keeps(workload: Workload, rule: Rule) -> float | None:
 
 def notes(workload: Workload, rules: Sequence[Rule]) -> list[dict[str, Any]]:
     """What was assumed about fields that the log lacks, in whole or in part."""
-    never = [rule for rule in rules if _column(workload, rule.field) is None]
+    never = [rule for rule in rules if _satisfied(workload, rule) is None]
     found: list[dict[str, Any]] = []
     if never:
         named = ", ".join(f"{rule.field} {rule.op} {_shown(rule.value)}" for rule in never)
@@ -119,6 +119,8 @@ def _minutes(text: str) -> int:
 
 
 def _satisfied(workload: Workload, rule: Rule) -> Bools | None:
+    if rule.field == "tool_names":
+        return _tools(workload, rule)
     column = _column(workload, rule.field)
     if column is None:
         return None
@@ -132,6 +134,20 @@ def _satisfied(workload: Workload, rule: Rule) -> Bools | None:
         value = float(value)
     result: Bools = known & np.asarray(_OPERATE[rule.op](column, value), dtype=bool)
     return result
+
+
+def _tools(workload: Workload, rule: Rule) -> Bools | None:
+    """Without tools, or with listed ones only (``in``), or with none of those listed (``not_in``). Names not said: no."""
+    w = workload
+    if not bool(np.any(w.tools_offered >= 0)) and not w.tool_sets:
+        return None
+    listed = set(rule.value) if isinstance(rule.value, tuple) else {str(rule.value)}
+    allowed = rule.op in ("in", "=")
+    good = [
+        (set(names.split(",")) <= listed) if allowed else not set(names.split(",")) & listed for names in w.tool_sets
+    ]
+    named = np.array([*good, False], dtype=bool)[np.where(w.tool_set < 0, len(good), w.tool_set)]
+    return np.where(w.tool_set >= 0, named, w.tools_offered == 0)
 
 
 def _unknown(column: NDArray[Any]) -> Bools:
@@ -162,7 +178,7 @@ def _column(workload: Workload, name: str) -> NDArray[Any] | None:
         raw = getattr(w, name)
         values = np.where(raw < 0, np.nan, raw).astype(np.float64)
     else:
-        return None  # tool names, sessions and providers are not part of a workload
+        return None  # sessions and providers are not part of a workload
     return values if bool(np.isfinite(values).any()) else None
 
 

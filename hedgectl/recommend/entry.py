@@ -10,8 +10,8 @@ import numpy as np
 
 from hedgectl import cost
 from hedgectl.model import OK, Workload
-from hedgectl.policy import Cancel, Deadline, Hedge, Rule, Scope, ScopePolicy
-from hedgectl.recommend import delay, eligibility, gates, search
+from hedgectl.policy import Cancel, Deadline, Hedge, Rule, Scope, ScopePolicy, Window
+from hedgectl.recommend import delay, eligibility, gates, knobs, search
 from hedgectl.recommend.gates import Judged, reason
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
@@ -47,19 +47,26 @@ def entry(found: Findings) -> ScopePolicy:
         why = reason("no_policy", "the given policy has no hedge for this scope")
         return ScopePolicy(found.scope, "do_not_hedge", found.confidence, instead=tuple(found.cures), reasons=(why,))
     broken = [*_already_met(found), *found.broken, *chosen.broken]
-    rules = given.eligible if given is not None else _rules_of(chosen, found.fields)
+    rules, hours = (given.eligible, given.windows_utc) if given is not None else _rules_of(chosen, found.fields)
+    decision = _decision(broken)
+    projection = _projection(found, chosen)
+    if decision == "hedge" or given is not None:
+        priced = _priced(found, chosen, rules, hours)
+        rules, projection["knobs"] = priced.rules, list(priced.knobs)
+    else:
+        rules = tuple(replace(rule, keeps_ratio=eligibility.keeps(found.workload, rule)) for rule in rules)
     return ScopePolicy(
         scope=found.scope,
-        decision=_decision(broken),
+        decision=decision,
         confidence=found.confidence,
         hedge=given.hedge if given is not None else hedge_of(found.workload, options, chosen.candidate),
-        eligible=tuple(replace(rule, keeps_ratio=eligibility.keeps(found.workload, rule)) for rule in rules),
-        windows_utc=() if given is None else given.windows_utc,
+        eligible=rules,
+        windows_utc=hours,
         suppress_when=chosen.candidate.suppress,
         experiment=None if given is None else given.experiment,
         instead=tuple(found.cures),
         reasons=tuple(broken) if broken else chosen.held,
-        projection=_projection(found, chosen),
+        projection=projection,
     )
 
 
@@ -80,8 +87,17 @@ def _already_met(found: Findings) -> list[dict[str, Any]]:
     return [reason("goal_already_met", text, before * 1e3, limit)]
 
 
-def _rules_of(chosen: Judged, fields: Sequence[search.Field]) -> tuple[Rule, ...]:
-    return next((f.rules for f in fields if f.trigger == chosen.candidate.trigger), ())
+def _rules_of(chosen: Judged, fields: Sequence[search.Field]) -> tuple[tuple[Rule, ...], tuple[Window, ...]]:
+    return next(((f.rules, f.windows) for f in fields if f.trigger == chosen.candidate.trigger), ((), ()))
+
+
+def _priced(found: Findings, chosen: Judged, rules: Sequence[Rule], hours: Sequence[Window]) -> knobs.Priced:
+    prices = cost.prices_for(found.workload, found.scope.model, found.options.prices)
+    worst = chosen.worst
+    pricing = knobs.Pricing(
+        found.workload, found.options, found.projector, chosen.candidate, worst.assumption, worst, prices
+    )
+    return pricing.price(rules, hours)
 
 
 def hedge_of(workload: Workload, options: Options, candidate: Candidate) -> Hedge:

@@ -45,6 +45,11 @@ class Options:
     prices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     loser_billing: Billing = "full"
     config: Config | None = None  # says what the engines are; None = the screen decides
+    segments: tuple[str, ...] = ()  # declared: only these may have a copy; empty = all
+    allow_tools: tuple[str, ...] = ()  # names of tools that may run twice
+    max_prompt_tokens: int | None = None
+    windows: bool = False  # hedge only in the hours in which slow requests recur
+    tz: str | None = None  # in which those hours are looked for
     seed: int = 1
     progress: Progress | None = None
 

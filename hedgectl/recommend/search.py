@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from hedgectl.estimate import CopyLength
 from hedgectl.model import Workload
-from hedgectl.policy import Rule, ScopePolicy, Suppress
-from hedgectl.recommend import delay, eligibility
+from hedgectl.policy import Rule, ScopePolicy, Suppress, Window
+from hedgectl.recommend import delay, eligibility, knobs
 from hedgectl.recommend.gates import Judged
 from hedgectl.recommend.options import Options
 from hedgectl.recommend.projecting import Assumption, CancelEffect, Candidate
@@ -31,6 +31,7 @@ class Field:
     clock: delay.Clock
     rules: tuple[Rule, ...]
     eligible: Bools
+    windows: tuple[Window, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,10 @@ def fields(workload: Workload, options: Options) -> tuple[list[Field], list[Miss
     found: list[Field] = []
     missing: list[Missing] = []
     for name in names:
-        one = _field(workload, name)
+        one = _field(workload, name, options)
         if one is None and name == "response_headers":
             # The headers of a whole answer leave when it is ready, so its end stands in for them.
-            one = _field(workload, "response") if _whole_answers(workload) else None
+            one = _field(workload, "response", options) if _whole_answers(workload) else None
         if one is not None:
             found.append(one)
         else:
@@ -82,11 +83,18 @@ def _whole_answers(workload: Workload) -> bool:
     return bool(len(workload)) and bool(np.mean(workload.streamed == 0) > 0.5)
 
 
-def _field(workload: Workload, trigger: str) -> Field | None:
-    rules = eligibility.default_rules(workload, trigger)
+def _field(workload: Workload, trigger: str, options: Options) -> Field | None:
+    rules = knobs.rules(workload, trigger, options)
     eligible = eligibility.mask(workload, rules)
     found = delay.clock(workload, trigger, eligible)
-    return None if found is None else Field(trigger, found, rules, eligible)
+    if found is None:
+        return None
+    hours: tuple[Window, ...] = ()
+    if options.windows:
+        # The delay follows all hours: that of the slow ones alone would come after the answers.
+        hours = tuple(h.window for h in knobs.recurring(workload, found, eligible, options))
+        eligible &= eligibility.in_windows(workload, hours)
+    return Field(trigger, found, rules, eligible, hours)
 
 
 def assumptions(options: Options, *, sees_load: bool) -> tuple[Assumption, ...]:

@@ -21,6 +21,14 @@ segment_code AS (
 route_code AS (
     SELECT route AS name, row_number() OVER (ORDER BY route) - 1 AS code
     FROM (SELECT DISTINCT route FROM scoped WHERE route IS NOT NULL)
+),
+tool_set AS (
+    SELECT a.request_key, a.tool_names AS name
+    FROM selected_attempt a JOIN scoped s ON s.request_key = a.request_key
+    WHERE a.attempt_no = 0 AND a.tool_names IS NOT NULL AND a.tool_names <> ''
+),
+tool_set_code AS (
+    SELECT name, row_number() OVER (ORDER BY name) - 1 AS code FROM (SELECT DISTINCT name FROM tool_set)
 )
 SELECT (s.arrival_ns - o.t0_ns) / 1e9 AS arrival_s,
        coalesce(s.prompt_tokens, -1) AS prompt_tokens,
@@ -45,10 +53,13 @@ SELECT (s.arrival_ns - o.t0_ns) / 1e9 AS arrival_s,
        coalesce(sc.code, -1) AS segment,
        coalesce(tc.code, -1) AS route,
        coalesce(s.request_bytes, -1) AS request_bytes,
-       coalesce(s.response_bytes, -1) AS response_bytes
+       coalesce(s.response_bytes, -1) AS response_bytes,
+       coalesce(nc.code, -1) AS tool_set
 FROM scoped s
 CROSS JOIN origin o
 LEFT JOIN replica_code rc ON rc.name = s.primary_replica
 LEFT JOIN segment_code sc ON sc.name = s.segment
 LEFT JOIN route_code tc ON tc.name = s.route
+LEFT JOIN tool_set n ON n.request_key = s.request_key
+LEFT JOIN tool_set_code nc ON nc.name = n.name
 ORDER BY s.arrival_ns, s.request_key;
