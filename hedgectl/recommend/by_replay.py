@@ -108,7 +108,7 @@ def search_by_replay(
         judged = tournament.final(found.projector, [given], assumed, options.goal, bill, options.say)
     else:
         pool = _screened(workload, fields, options)
-        pool = _spread(pool, fields)
+        pool = _spread(pool, fields, options)
         keep = tournament.finalists(len(workload), len(assumed))
         last = tournament.halve(found.projector, pool, assumed, options.goal, keep, options.say)
         judged = tournament.final(found.projector, last, assumed, options.goal, bill, options.say)
@@ -155,11 +155,13 @@ def _budget(options: Options) -> Budget | None:
     return options.budget
 
 
-def _spread(pool: Sequence[Candidate], fields: Sequence[search.Field]) -> list[Candidate]:
+def _spread(pool: Sequence[Candidate], fields: Sequence[search.Field], options: Options) -> list[Candidate]:
+    """Every target, with and without a limit on its queue where whoever hedges can see that queue."""
     found: list[Candidate] = []
+    watches = options.can_watch("target_queue_age_ms")
     for candidate in pool:
         one = next(f for f in fields if f.trigger == candidate.trigger)
-        found += tournament.spread([candidate], _queue_age_ms(one))
+        found += tournament.spread([candidate], _queue_age_ms(one) if watches else None)
     return found
 
 
@@ -195,7 +197,7 @@ def _at_the_top(
         broken = [*seen.reasons(), *_band(found, options, chosen, assumed, bill)]
         if not broken:
             return Found(_explained(found, chosen, seen), (), seen, fields)
-        if not seen.holds:
+        if not seen.holds and options.can_watch("running_requests_per_replica"):
             for safer in stability.off_above(found.setting, chosen.candidate, assumed, found.projector, goal):
                 again = tournament.final(found.projector, [safer], assumed, options.goal, bill, options.say)[0]
                 if not again.passed:

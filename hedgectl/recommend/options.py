@@ -62,6 +62,14 @@ class Options:
             raise UsageError(f"--for {self.target} is not known", hint=f"one of: {', '.join(TARGET_TRIGGERS)}")
         return found
 
+    def can_watch(self, signal: str) -> bool:
+        """Whether the target can hold a copy back on this live signal; without --for everything is assumed."""
+        if self.target is None:
+            return True
+        from hedgectl import emitters
+
+        return signal in emitters.target(self.target).traits.signals
+
     def needed(self) -> int:
         """Answered requests below which nothing is recommended."""
         return quantiles.needed(parts(self.goal)[1]) if self.min_requests is None else self.min_requests
