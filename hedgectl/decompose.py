@@ -149,8 +149,22 @@ def prepare(con: Connection, selection: Selection | None = None) -> Prepared:
         "requests": facts["requests"],
         "attempts": facts["attempts"],
     }
-    notes = [*_notes(facts, span, fits), *scale_notes]
+    notes = [*_notes(facts, span, fits), *scale_notes, *_turns(con)]
     return Prepared(chosen, as_of_ns, window, facts["requests"], facts["attempts"], facts, tuple(notes), fits, scale)
+
+
+def _turns(con: Connection) -> list[dict[str, Any]]:
+    """Divides agent turns between models and tools; one note, if there are any."""
+    run(con, "decompose/turn")
+    seen = row(con, "decompose/turn_facts")
+    if not seen["turns"] or not seen["wall_ns"]:
+        return []
+    share = int(seen["tool_wait_ns"]) / int(seen["wall_ns"])
+    text = (
+        f"{seen['turns']} agent turns: {int(seen['model_ns']) / int(seen['wall_ns']):.0%} of their time in model calls, {share:.0%} waiting "
+        f"for tools (no copy shortens that), {int(seen['other_ns']) / int(seen['wall_ns']):.0%} in neither; hedgectl sql turns lists them"
+    )
+    return [note("agent_turns", text, share=share)]
 
 
 def _limits(chosen: Selection, as_of_ns: int | None) -> tuple[int | None, int | None]:

@@ -23,7 +23,8 @@ def connection() -> duckdb.DuckDBPyConnection:
     """One in-memory database with the canonical tables and the macros; the session zone is odd on purpose."""
     con = duckdb.connect()
     con.execute("SET TimeZone = 'Asia/Tokyo'")
-    con.execute(sql.text("schema/001_init"))
+    for name in sorted(sql.names("schema")):
+        con.execute(sql.text(f"schema/{name}"))
     con.execute(sql.text("formats/_macros"))
     return con
 

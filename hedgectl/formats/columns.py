@@ -41,7 +41,7 @@ CANONICAL: tuple[str, ...] = (
     "prefill_basis", "decode_ns", "decode_basis", "tool_wait_ns", "tool_wait_basis", "resolution_ns", "prompt_tokens",
     "cached_tokens", "completion_tokens", "reasoning_tokens", "request_bytes", "response_bytes", "status", "http_status",
     "error_kind", "won", "cache_hit", "streamed", "tools_offered", "stored_state", "batch", "n_choices", "tool_names",
-    "closed_loop", "cost", "currency", "weight",
+    "closed_loop", "cost", "currency", "weight", "parent_id",
 )  # fmt: skip
 """Columns of the table ``attempt`` that a format may fill (``file_id``, ``line``, ``record``, ``format`` and
 ``content_hash`` belong to the ingest stage)."""

@@ -173,3 +173,116 @@ CREATE OR REPLACE TEMP MACRO otlp_id(s) AS
     CASE WHEN s = '' THEN NULL
          WHEN ends_with(s, '=') THEN lower(hex(TRY(from_base64(s))))
          ELSE lower(s) END;
+
+-- Spans of trace stores ------------------------------------------------------------------------------------------------
+-- `m`: MAP of a span's attributes to their values as text, made by span_map. The conventions read are OpenTelemetry GenAI,
+-- OpenLLMetry, OpenInference, Langfuse, MLflow and the Vercel AI SDK: one span may carry several of them. The arguments of these macros
+-- are to be columns, not expressions: they are used many times, and planning would take seconds.
+
+-- names and values in the same order -> MAP; '' and '-' are not there, of a name that stands twice the first counts.
+CREATE OR REPLACE TEMP MACRO span_map(k, v) AS
+    map(list_distinct(k), list_transform(list_distinct(k), lambda n: present(v[list_position(k, n)])));
+
+-- text -> the same as JSON, NULL for what is none.
+CREATE OR REPLACE TEMP MACRO valid_json(s) AS CASE WHEN s[1] IN ('{', '[') AND json_valid(s) THEN CAST(s AS JSON) END;
+
+-- one path of a text that may be JSON -> text.
+CREATE OR REPLACE TEMP MACRO json_part(s, path) AS CASE WHEN s[1] IN ('{', '[') AND json_valid(s) THEN json_extract_string(s, path) END;
+
+-- operation or type names of all conventions -> model | tool | agent | other | NULL for a name that says nothing.
+CREATE OR REPLACE TEMP MACRO span_role_word(w) AS
+    CASE WHEN upper(w) IN ('CHAT', 'TEXT_COMPLETION', 'COMPLETION', 'GENERATE_CONTENT', 'RESPONSES', 'LLM', 'CHAT_MODEL', 'GENERATION',
+                           'AI.GENERATETEXT.DOGENERATE', 'AI.STREAMTEXT.DOSTREAM', 'AI.GENERATEOBJECT.DOGENERATE', 'AI.STREAMOBJECT.DOSTREAM') THEN 'model'
+         WHEN upper(w) IN ('EXECUTE_TOOL', 'TOOL', 'RETRIEVER', 'RETRIEVAL', 'AI.TOOLCALL') THEN 'tool'
+         WHEN upper(w) IN ('INVOKE_AGENT', 'INVOKE_WORKFLOW', 'AGENT', 'CHAIN', 'WORKFLOW', 'AI.GENERATETEXT', 'AI.STREAMTEXT') THEN 'agent'
+         WHEN w IS NOT NULL THEN 'other' END;
+CREATE OR REPLACE TEMP MACRO span_role(m) AS
+    coalesce(nullif(span_role_word(m['gen_ai.operation.name']), 'other'),
+             span_role_word(coalesce(m['openinference.span.kind'], m['langfuse.observation.type'], m['traceloop.span.kind'], m['mlflow.spanType'])),
+             span_role_word(coalesce(m['ai.operationId'], m['llm.request.type'])), 'other');
+
+-- what a span says about its failure -> ok | error | censored. `failed` = its status is an error.
+CREATE OR REPLACE TEMP MACRO span_state(failed, why) AS
+    CASE WHEN regexp_matches(why, '(?i)time(d )?.?out|deadline|cancel|abort|disconnect|client.?(closed|gone)|\b(408|460|499|504)\b') THEN 'censored'
+         WHEN failed THEN 'error' ELSE 'ok' END;
+CREATE OR REPLACE TEMP MACRO span_failure(failed, why) AS
+    CASE WHEN regexp_matches(why, '(?i)time(d )?.?out|deadline|\b(408|504)\b') THEN 'timeout'
+         WHEN span_state(failed, why) = 'censored' THEN 'client_gone'
+         WHEN failed AND regexp_matches(why, '(?i)rate.?limit|\b429\b') THEN 'rate_limited'
+         WHEN failed THEN 'upstream' END;
+
+-- the columns of `attempt` that attributes tell, as a struct. `usage`, `cost`, `parameters`: valid JSON, or NULL, where they are kept apart.
+CREATE OR REPLACE TEMP MACRO span_work(m, usage, cost, parameters) AS {
+    'request_id': coalesce(coalesce(m['gen_ai.response.id'], m['llm.response.id'], m['ai.response.id']), to_text(json_part(m['output.value'], '$.id'))),
+    'model': coalesce(coalesce(m['gen_ai.request.model'], m['llm.request.model_name'], m['llm.model_name'], m['langfuse.observation.model.name'], m['mlflow.llm.model']),
+                      coalesce(m['ai.model.id'], m['gen_ai.response.model'])),
+    'provider': coalesce(m['gen_ai.provider.name'], m['gen_ai.system'], m['llm.provider'], m['mlflow.llm.provider'], m['llm.system']),
+    'replica': coalesce(m['server.address'] || coalesce(':' || m['server.port'], ''), coalesce(m['gen_ai.openai.api_base'], m['openai.api_base'])),
+    'prompt_tokens': to_count(coalesce(coalesce(m['gen_ai.usage.input_tokens'], m['gen_ai.usage.prompt_tokens'], m['llm.token_count.prompt'], m['llm.usage.prompt_tokens'], m['ai.usage.promptTokens']),
+        json_extract_string(usage, '$.prompt_tokens'), json_extract_string(usage, '$.input_tokens'),
+        -- Langfuse counts cached input apart: the prompt is the sum of what begins with input
+        CAST(CAST(json_extract_string(usage, '$.input') AS BIGINT)
+             + coalesce(TRY_CAST(coalesce(json_extract_string(usage, '$.input_cached_tokens'), json_extract_string(usage, '$.input_cache_read')) AS BIGINT), 0)
+             + coalesce(TRY_CAST(json_extract_string(usage, '$.input_cache_creation') AS BIGINT), 0) AS VARCHAR))),
+    'cached_tokens': to_count(coalesce(coalesce(m['gen_ai.usage.cache_read.input_tokens'], m['gen_ai.usage.cache_read_input_tokens'], m['llm.token_count.prompt_details.cache_read'], m['llm.usage.cache_read_input_tokens']),
+        json_extract_string(usage, '$.prompt_tokens_details.cached_tokens'), json_extract_string(usage, '$.input_cached_tokens'), json_extract_string(usage, '$.input_cache_read'),
+        json_extract_string(usage, '$.cache_read_input_tokens'))),
+    'completion_tokens': to_count(coalesce(coalesce(m['gen_ai.usage.output_tokens'], m['gen_ai.usage.completion_tokens'], m['llm.token_count.completion'], m['llm.usage.completion_tokens'], m['ai.usage.completionTokens']),
+        json_extract_string(usage, '$.completion_tokens'), json_extract_string(usage, '$.output_tokens'),
+        CAST(CAST(json_extract_string(usage, '$.output') AS BIGINT) + coalesce(TRY_CAST(json_extract_string(usage, '$.output_reasoning_tokens') AS BIGINT), 0) AS VARCHAR))),
+    'reasoning_tokens': to_count(coalesce(coalesce(m['gen_ai.usage.reasoning_tokens'], m['gen_ai.usage.reasoning.output_tokens'], m['llm.token_count.completion_details.reasoning'], m['llm.usage.reasoning_tokens']),
+        json_extract_string(usage, '$.completion_tokens_details.reasoning_tokens'), json_extract_string(usage, '$.output_reasoning_tokens'))),
+    -- OpenInference keeps the parameters of the request as JSON, where stream stands for streams only
+    'streamed': coalesce(to_bool(coalesce(m['gen_ai.request.stream'], m['gen_ai.is_streaming'], m['llm.is_streaming'])),
+        to_bool(json_extract_string(parameters, '$.stream')), CASE WHEN m['llm.invocation_parameters'] IS NOT NULL THEN false END),
+    'tool_names': tool_list(coalesce(coalesce(m['gen_ai.tool.definitions'], m['mlflow.chat.tools'], m['ai.prompt.tools']),
+        json_part(coalesce(m['input.value'], m['langfuse.observation.input'], m['mlflow.spanInputs']), '$.tools'),
+        '[' || nullif(array_to_string(list_filter(list_transform(map_keys(m), lambda n: CASE WHEN n LIKE 'llm.tools.%.json_schema' AND json_valid(m[n]) THEN m[n] END), lambda t: t IS NOT NULL), ','), '') || ']')),
+    'sees_request': coalesce(m['gen_ai.tool.definitions'], m['llm.invocation_parameters'], m['input.value'], m['langfuse.observation.input'], m['mlflow.spanInputs']) IS NOT NULL,
+    'n_choices': TRY_CAST(to_count(coalesce(m['gen_ai.request.choice.count'], m['gen_ai.request.choice_count'])) AS INTEGER),
+    'http_status': TRY_CAST(coalesce(coalesce(m['http.response.status_code'], m['http.status_code'], m['error.code']),
+                                     nullif(regexp_extract(m['error.type'], '\b([45]\d\d)\b', 1), '')) AS INTEGER),
+    'cost': to_money(coalesce(coalesce(m['gen_ai.cost.total_cost'], m['llm.cost.total'], m['gen_ai.usage.cost'], m['gen_ai.usage.cost.total']), json_extract_string(cost, '$.total'), json_extract_string(cost, '$.total_cost'))),
+    -- time to the first token where it is a number of its own
+    'ttft_ns': coalesce(s_ns(coalesce(m['gen_ai.response.time_to_first_chunk'], m['gen_ai.server.time_to_first_token'])),
+                        ms_ns(coalesce(m['ai.response.msToFirstChunk'], m['ai.stream.msToFirstChunk'], m['ai.response.msToFirstToken']))),
+    'tool': coalesce(m['gen_ai.tool.name'], m['tool.name'], m['traceloop.entity.name'], m['ai.toolCall.name'])};
+
+-- a span's bounds -> why it cannot be used, NULL if it can. A span without an end is one that never finished.
+CREATE OR REPLACE TEMP MACRO span_fault(start_ns, end_ns) AS
+    CASE WHEN start_ns IS NULL OR start_ns <= 0 THEN 'bad_time'
+         WHEN end_ns < start_ns THEN 'negative_duration'
+         WHEN end_ns - start_ns > 86400000000000 THEN 'duration_out_of_range' END;
+
+-- when the first token came -> time to it, NULL where it cannot be one. `said_ns` where the source gives it as a duration.
+CREATE OR REPLACE TEMP MACRO span_ttft(start_ns, end_ns, first_ns, said_ns, completion_tokens) AS
+    CASE WHEN first_ns > start_ns AND (first_ns < end_ns OR (first_ns = end_ns AND completion_tokens = 1)) THEN first_ns - start_ns
+         WHEN first_ns IS NULL AND said_ns > 0 AND said_ns < end_ns - start_ns THEN said_ns END;
+
+-- all columns of one span, as a struct. `work` is span_work; `role` model | tool | agent | root | other; `first_ns` when the first token
+-- came, `ttft` of span_ttft, `fault` of span_fault, `state` and `failure` of span_state and span_failure; `basis_ns` the clock's resolution.
+CREATE OR REPLACE TEMP MACRO span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work, basis_ns) AS {
+    'kind': CASE WHEN role = 'other' THEN 'not_request' WHEN fault IS NOT NULL THEN 'reject' WHEN role = 'model' THEN 'attempt'
+                 WHEN end_ns IS NULL OR trace_id IS NULL THEN 'not_request' ELSE role END,
+    'reason': CASE WHEN role = 'other' THEN 'other_span' WHEN fault IS NOT NULL THEN fault WHEN role = 'model' THEN NULL
+                   WHEN end_ns IS NULL THEN role || '_unfinished' WHEN trace_id IS NULL THEN role || '_without_trace' WHEN role <> 'tool' THEN 'turn_span' END,
+    'note': CASE WHEN role <> 'model' OR fault IS NOT NULL THEN NULL WHEN end_ns IS NULL THEN 'never_finished' WHEN first_ns < start_ns THEN 'clock_skew'
+                 WHEN first_ns = start_ns THEN 'ttft_zero' WHEN first_ns >= end_ns AND ttft IS NULL THEN 'ttft_equals_e2e' END,
+    'request_id': CASE WHEN role = 'model' THEN coalesce(work.request_id, span_id) END,
+    'attempt_id': span_id, 'parent_id': parent_id, 'turn_id': trace_id,
+    'replica': work.replica, 'model': work.model, 'provider': work.provider, 'observer': 'client',
+    'arrival_ns': start_ns,
+    -- a failure of no length says nothing about time
+    'e2e_ns': CASE WHEN fault IS NULL AND NOT (state <> 'ok' AND end_ns = start_ns) THEN end_ns - start_ns END,
+    'ttft_ns': ttft, 'ttft_basis': CASE WHEN ttft IS NOT NULL THEN 'first_token' END,
+    'resolution_ns': CAST(basis_ns AS BIGINT),
+    'prompt_tokens': work.prompt_tokens,
+    'cached_tokens': CASE WHEN work.cached_tokens <= coalesce(work.prompt_tokens, work.cached_tokens) THEN work.cached_tokens END,
+    'completion_tokens': work.completion_tokens, 'reasoning_tokens': work.reasoning_tokens,
+    'status': CASE WHEN end_ns IS NULL THEN 'censored' ELSE state END,
+    'http_status': work.http_status,
+    'error_kind': CASE WHEN end_ns IS NULL THEN 'unfinished' WHEN state <> 'ok' THEN failure END,
+    'streamed': ttft IS NOT NULL OR work.streamed,
+    'tools_offered': CASE WHEN role <> 'model' THEN NULL WHEN work.tool_names <> '' THEN true WHEN work.sees_request OR work.tool_names = '' THEN false END,
+    'tool_names': CASE WHEN role = 'tool' THEN coalesce(work.tool, name) WHEN role <> 'model' THEN name ELSE nullif(work.tool_names, '') END,
+    'n_choices': work.n_choices, 'cost': work.cost, 'currency': CASE WHEN work.cost IS NOT NULL THEN 'USD' END, 'weight': CAST(1 AS DOUBLE)};
