@@ -136,29 +136,46 @@ def observed(outcome: Outcome) -> dict[str, dict[str, float]]:
     return found
 
 
+ATTEMPTS = 3  # a busy machine makes this client late, and then the run measures the machine
+
+
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.9])
 def test_measured_and_replayed_p95_agree(load: float, capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = measured(load)
-    doc: dict[str, Any] = result.document(outcome)
-    seen, said = observed(outcome), replayed(outcome)
-    refused = doc["arms"]["hedged"]["hedges_refused"]["suppressed"]
-    with capsys.disabled():
-        print(
-            f"\nload {load:.0%}: lag p99 {doc['client_lag_ms']['p99']} ms, copies {doc['arms']['hedged']['hedges']}",
-            end=" ",
-        )
-        print(f"(replay {said['copies']['hedged']:.0f}), suppressed {refused}")
-        for metric in ("ttft", "e2e"):
-            for arm in ("unhedged", "hedged"):
-                error = seen[metric][arm] / said[metric][arm] - 1
-                print(
-                    f"  {metric} p95 {arm}: measured {seen[metric][arm]:.0f} replay {said[metric][arm]:.0f} ms {error:+.1%}"
-                )
+    late: list[str] = []
+    for _ in range(ATTEMPTS):
+        outcome = measured(load)
+        doc: dict[str, Any] = result.document(outcome)
+        errors = compared(load, outcome, doc, capsys)
+        if max(abs(error) for error in errors.values()) <= 0.15:
+            break
+        late.append(f"lag p99 {doc['client_lag_ms']['p99']:.0f} ms, {errors}")
+        if doc["void"] is None:
+            break  # a run on time that disagrees is a finding, not a nuisance
+    else:
+        pytest.skip(f"this machine was too busy in {ATTEMPTS} runs: {'; '.join(late)}")
+    assert max(abs(error) for error in errors.values()) <= 0.15, errors
     for arm in ("unhedged", "hedged"):
         assert doc["arms"][arm]["requests"] >= EACH
-    for metric in ("ttft", "e2e"):
-        for arm in ("unhedged", "hedged"):
-            assert seen[metric][arm] == pytest.approx(said[metric][arm], rel=0.15), (metric, arm)
     if load == 0.9:
+        refused = doc["arms"]["hedged"]["hedges_refused"]["suppressed"]
         due = refused + doc["arms"]["hedged"]["hedges"]
         assert refused >= 0.5 * due, "at this load most copies are held back"
+
+
+def compared(
+    load: float, outcome: Outcome, doc: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> dict[str, float]:
+    """Relative error of the measured p95 by metric and arm; also printed."""
+    seen, said = observed(outcome), replayed(outcome)
+    arm = doc["arms"]["hedged"]
+    errors = {
+        f"{metric} {which}": round(seen[metric][which] / said[metric][which] - 1, 3)
+        for metric in ("ttft", "e2e")
+        for which in ("unhedged", "hedged")
+    }
+    with capsys.disabled():
+        print(
+            f"\nload {load:.0%}: lag p99 {doc['client_lag_ms']['p99']} ms, copies {arm['hedges']} "
+            f"(replay {said['copies']['hedged']:.0f}), suppressed {arm['hedges_refused']['suppressed']}, p95 errors {errors}"
+        )
+    return errors
