@@ -19,7 +19,8 @@ MS = 1_000_000
 def log(rows: Sequence[Mapping[str, Any]]) -> Iterator[duckdb.DuckDBPyConnection]:
     """An in-memory database with these attempts; what a row does not say is NULL or a harmless default."""
     with duckdb.connect() as con:
-        con.execute(sql.text("schema/001_init")).fetchall()
+        for name in sql.names("schema"):
+            con.execute(sql.text(f"schema/{name}")).fetchall()
         for i, row in enumerate(rows):
             full = {
                 "file_id": 1,
@@ -56,7 +57,8 @@ def table(columns: Mapping[str, Any]) -> Iterator[duckdb.DuckDBPyConnection]:
         "resolution_ns": np.full(n, 1000),
     } | dict(columns)
     with duckdb.connect() as con:
-        con.execute(sql.text("schema/001_init")).fetchall()
+        for name in sql.names("schema"):
+            con.execute(sql.text(f"schema/{name}")).fetchall()
         con.register("given", full)
         con.execute("INSERT INTO attempt BY NAME SELECT * FROM given").fetchall()
         con.unregister("given")

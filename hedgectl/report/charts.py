@@ -190,9 +190,9 @@ def kinds(figure: Figure, narrow: bool) -> Any:
         for r in figure.rows
         for of, key in (("of all requests", "overall"), ("of the slow requests", "tail"))
     ]
-    y = alt.Y(
-        "name:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=130 if narrow else 260)
-    )
+    lines = {"labelExpr": "split(datum.label, ' = ')"} if narrow else {}  # there the value goes under its field
+    labels = alt.Axis(domain=False, ticks=False, labelLimit=160 if narrow else 300, **lines)
+    y = alt.Y("name:N", sort=order, title=None, axis=labels)
     axis = alt.Axis(labelExpr=_PERCENT, tickCount=3 if narrow else 6)
     names = ["of all requests", "of the slow requests"]
     rule = (
@@ -212,7 +212,9 @@ def kinds(figure: Figure, narrow: bool) -> Any:
             shape=alt.Shape("of:N", title=None, scale=alt.Scale(domain=names, range=["circle", "diamond"])),
         )
     )
-    chart = alt.layer(rule, dots).properties(width=_plot(narrow) - (70 if narrow else 190), height=alt.Step(24))
+    chart = alt.layer(rule, dots).properties(
+        width=_plot(narrow) - (70 if narrow else 190), height=alt.Step(36 if narrow else 24)
+    )
     return _finish(chart, narrow=narrow)
 
 

@@ -19,6 +19,7 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 SLOTS = 60  # columns of the map of replicas
 REPLICAS = 40  # rows of it
 FEWEST_SLOTS = 16
+LONG_NAME = 14  # characters of a replica that stand beside the map on a telephone
 FEW = 5  # attempts in a cell below which no share is claimed
 _LADDER_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200, 86400)
 _HOUR_NS = 3_600_000_000_000
@@ -155,9 +156,13 @@ def _map(key: str, title: str, found: Rows, start: int, slot_ns: int, threshold_
     words = _how(found, totals)
     says = (
         f"{count(slow)} of {count(attempts)} attempts took longer than {ms(threshold_ms)}. {words} "
-        f"A cell is {_length(slot_ns)} of one replica; a dark spot in one row is one slow replica, a dark column is a "
-        f"fleet that is slow together, and a cell left out has fewer than {FEW} attempts."
+        f"A cell is {_length(slot_ns)} of one replica: a strong spot in one row is one slow replica, a strong column is a "
+        f"fleet that is slow together, a cell left out has fewer than {FEW} attempts."
     )
+    begin = common_beginning(kept)
+    if begin:
+        says += f" Names are drawn without their common beginning, {begin}."
+    rows = [{**r, "replica": r["replica"][len(begin) :]} for r in rows]
     if len(kept) < len(totals):
         says += f" The {len(totals) - len(kept)} replicas with the fewest slow attempts are in the table only."
     peak = {
@@ -181,8 +186,21 @@ def _map(key: str, title: str, found: Rows, start: int, slot_ns: int, threshold_
             for name in sorted(totals)
         ],
     )
-    facts = {"order": sorted(kept), "slots": slots, "slot": _length(slot_ns), "span_ns": slots * slot_ns}
+    order = [name[len(begin) :] for name in sorted(kept)]
+    facts = {"order": order, "slots": slots, "slot": _length(slot_ns), "span_ns": slots * slot_ns}
     return Figure(key, title, says, attempts, "attempts", rows, facts, table, draw="heat")
+
+
+def common_beginning(names: Sequence[str]) -> str:
+    """What all of several long names begin with, up to a separator; pod names differ in their last part only."""
+    if len(names) < 2 or max(map(len, names)) <= LONG_NAME:
+        return ""
+    low, high = min(names), max(names)
+    same = next(
+        (i for i, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), min(len(low), len(high))
+    )
+    shared = low[:same]
+    return shared[: 1 + max(shared.rfind(c) for c in "-_/.:@")]
 
 
 def _peak(found: tuple[float, dict[str, Any]] | None, start: int, slot_ns: int) -> tuple[str, str, str]:

@@ -138,7 +138,7 @@ def _figure(figure: Figure, drawing: tuple[str, str] | None) -> str:
     table = ""
     if figure.table is not None:
         inner = _table(figure.table, f"Numbers: {figure.title}")
-        table = f"<details><summary>The numbers as a table (n = {count(figure.n)} {escape(figure.of)})</summary>{inner}</details>\n"
+        table = f"<details><summary>{escape(_SHORT[figure.key])}: the numbers as a table (n = {count(figure.n)} {escape(figure.of)})</summary>{inner}</details>\n"
     return f"{head}{says}{picture}{table}</section>\n"
 
 
