@@ -228,3 +228,14 @@ def test_summaries_are_refused(text: str, flag: str) -> None:
         detect.detect(text.splitlines())
     assert "summary" in caught.value.what
     assert flag in str(caught.value.hint)
+
+
+def test_requests_of_many_records_are_no_sign_of_a_wrong_log() -> None:
+    from hedgectl import store
+    from hedgectl.ingest import ingest
+
+    for name, file in (("triton_trace", "trace.json"), ("llamacpp_slots", "server.log")):
+        path = next(p for p in samples(name) if p.name == file)
+        document = ingest(store.connect(None), [str(path)], format=None, map_file=None, tz=None, max_reject=None, progress=None)
+        assert document["files"][0]["format"] == name
+        assert "mostly_not_requests" not in {n["code"] for n in document["notes"]}

@@ -74,5 +74,5 @@ SELECT line, CAST(0 AS INTEGER) AS record,
        CASE WHEN gone THEN 'client_gone' WHEN eval_ms IS NULL THEN 'aborted' END AS error_kind
 FROM r
 UNION ALL BY NAME
-SELECT line, record, 'not_request' AS kind, CASE WHEN what IS NULL THEN 'log_line' ELSE 'slot_line' END AS reason
+SELECT line, record, 'not_request' AS kind, CASE WHEN what IS NULL AND NOT regexp_matches(text, '\bslot\s+\S+: id |(prompt|total) time =|^\s+total time') THEN 'log_line' ELSE 'slot_line' END AS reason
 FROM n WHERE NOT EXISTS (FROM r WHERE r.line = n.line)
