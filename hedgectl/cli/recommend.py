@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -54,7 +55,8 @@ def recommend(
         typer.Option("--policy", metavar="FILE", help="price this policy instead of searching; - reads stdin"),
     ] = None,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="FIELD", help="one decision a model and route: --by route")
+        str | None,
+        typer.Option("--by", metavar="FIELD", help="one decision a model and route, or a size_class of prompts"),
     ] = None,
     budget: Annotated[
         str | None,
@@ -80,6 +82,17 @@ def recommend(
     ] = None,
     copy_length: Annotated[
         str | None, typer.Option("--copy-length", metavar="HOW", help="same, independent or both (both must pass)")
+    ] = None,
+    ready_in: Annotated[
+        float | None,
+        typer.Option("--ready-in", parser=duration, metavar="DURATION", help="time that a caller has, on average"),
+    ] = None,
+    ready_quantiles: Annotated[
+        Path | None,
+        typer.Option("--ready-quantiles", metavar="FILE", help='that time as {"p10": "2.1s", "p90": "7s"}'),
+    ] = None,
+    safety: Annotated[
+        float | None, typer.Option("--safety", parser=duration, metavar="DURATION", help="margin of --ready-in")
     ] = None,
     segments: Annotated[
         str | None, typer.Option("--segments", metavar="A,B", help="only these segments may have a copy")
@@ -120,7 +133,7 @@ def recommend(
     one_of("--cancel", cancel, ("frees_engine", "engine_runs_on", "unknown"))
     one_of("--copy-length", copy_length, ("same", "independent", "both"))
     one_of("--routing", routing, ("as_logged", "random", "least_outstanding"))
-    one_of("--by", by, ("route",))
+    one_of("--by", by, ("route", "size_class"))
     one_of("--windows", windows, ("auto", "none"))
     given = read_policy_flag(policy)
     from hedgectl.recommend.configured import options as configured
@@ -132,6 +145,8 @@ def recommend(
             target=target,
             policy=given,
             by_route=by == "route",
+            by_size=by == "size_class",
+            ready=ready_of(ready_in, ready_quantiles, safety),
             progress=lambda stage, part: progress(f"{stage} {100 * part:.0f} %"),
         )
         if printing.fmt == "table":
@@ -175,6 +190,21 @@ def read_policy_flag(path: str | None) -> Any:
     from hedgectl.cli.emit import read_policy
 
     return read_policy(path)
+
+
+def ready_of(seconds: float | None, path: Path | None, safety: float | None) -> Any:
+    """What the time flags say together; None without any."""
+    from hedgectl.recommend import ready
+
+    if seconds is not None and path is not None:
+        raise UsageError("--ready-in and --ready-quantiles both say the time", hint="give one of them")
+    if seconds is not None:
+        return ready.average(seconds, safety or 0.0)
+    if path is not None:
+        return ready.from_file(path, safety or 0.0)
+    if safety is not None:
+        raise UsageError("--safety of what?", hint="--ready-in 4.8s --safety 1s")
+    return None
 
 
 def names(flag: str, raw: str) -> list[str]:

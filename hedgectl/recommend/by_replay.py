@@ -17,6 +17,7 @@ from hedgectl.recommend.gates import Judged, judge, reason
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
 from hedgectl.recommend.projecting import Assumption, Candidate, Projection, ScreenProjector, measured_change
+from hedgectl.recommend.ready import GRID
 from hedgectl.recommend.replaying import ReplayProjector, spec_of
 from hedgectl.recommend.stability import Stability
 from hedgectl.sim import scenario, sweep
@@ -82,7 +83,8 @@ def ground(
     fleet = fit.fleet
     setting = scenario.setting(workload, fit.service, fleet, seed=options.seed, routing_seen=fit.routing.seen)
     metric, p = parts(options.goal)
-    projector = ReplayProjector.today(setting, tuple(sorted({0.5, 0.95, 0.99, p})), fleet.routing)
+    asked = {0.5, 0.95, 0.99, p, *(GRID if options.ready is not None else ())}
+    projector = ReplayProjector.today(setting, tuple(sorted(asked)), fleet.routing)
     options.say("checking the replay against the log", 0.0)
     as_is = sweep.play(setting, projector.at, None, Assumed(), fleet.routing, exact=True)
     checked = check(setting.workload, as_is, (metric, p))

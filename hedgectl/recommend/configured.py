@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hedgectl.config import Config
+from hedgectl.errors import UsageError
 from hedgectl.policy import Budget, PolicyDocument
 from hedgectl.recommend.delay import Limits
 from hedgectl.recommend.goal import parse_goal
 from hedgectl.recommend.options import Options, Progress
+from hedgectl.recommend.ready import Ready
 
 
 def options(
@@ -17,6 +20,8 @@ def options(
     target: str | None = None,
     policy: PolicyDocument | None = None,
     by_route: bool = False,
+    by_size: bool = False,
+    ready: Ready | None = None,
     progress: Progress | None = None,
 ) -> Options:
     """The options that the settings fix; the rest keeps its defaults. Raises UsageError for a bad goal."""
@@ -31,6 +36,7 @@ def options(
         target=target,
         policy=policy,
         by_route=by_route,
+        by_size=by_size,
         cancel=cfg.get("engine.cancel", "unknown"),
         copy_length=cfg.get("recommend.copy_length", "both"),
         limits=Limits(
@@ -51,5 +57,23 @@ def options(
         seed=cfg.get("seed", 1),
         progress=progress,
     )
+    if ready is not None:
+        chosen = _in_time(chosen, ready)
     chosen.triggers()  # an unknown --for is refused before any work is done
     return chosen
+
+
+def _in_time(chosen: Options, ready: Ready) -> Options:
+    """The goal is the time less the safety, and no delay takes more than half of it."""
+    if chosen.goal.below_ms is not None:
+        raise UsageError("--goal with a limit and --ready-in both set the goal", hint="give one of them")
+    if not chosen.goal.metric.startswith("e2e"):
+        raise UsageError("--ready-in asks for the whole answer, the goal for its first token", hint="--goal e2e_p99")
+    limits, half = chosen.limits, ready.ceiling_s
+    ceiling = half if limits.ceiling_s is None else min(limits.ceiling_s, half)
+    return replace(
+        chosen,
+        goal=replace(chosen.goal, below_ms=round(ready.goal_s * 1e3, 3)),
+        limits=replace(limits, ceiling_s=ceiling),
+        ready=ready,
+    )

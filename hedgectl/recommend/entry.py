@@ -159,6 +159,8 @@ def _projection(found: Findings, chosen: Judged) -> dict[str, Any]:
         "loads": list(found.loads),
         "holds_up_to": found.holds_up_to,
     }
+    if found.options.ready is not None:
+        document["ready"] = found.options.ready.document(worst.unhedged, worst.hedged)
     if routed is not None:
         document["better_routed"] = routed.document()
     if found.replay_check is not None:

@@ -14,6 +14,7 @@ from hedgectl.model import CancelBehaviour
 from hedgectl.policy import Budget, Goal, PolicyDocument
 from hedgectl.recommend.delay import Limits
 from hedgectl.recommend.goal import parts
+from hedgectl.recommend.ready import Ready
 
 CopyLengthChoice = Literal["same", "independent", "both"]
 Progress = Callable[[str, float], None]  # stage in words, share of it that is done
@@ -37,6 +38,8 @@ class Options:
     target: str | None = None  # --for
     policy: PolicyDocument | None = None  # price this one instead of searching
     by_route: bool = False  # one decision a model and route, else one a model
+    by_size: bool = False  # one a class of prompt size, where the log has enough of each
+    ready: Ready | None = None  # the time that a caller has anyway
     cancel: CancelBehaviour = "unknown"
     copy_length: CopyLengthChoice = "both"
     limits: Limits = field(default_factory=Limits)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import hedgectl
 from hedgectl import decompose
@@ -14,7 +16,7 @@ from hedgectl.decompose import Prepared
 from hedgectl.errors import InputError
 from hedgectl.model import ERROR, Workload
 from hedgectl.policy import PolicyDocument, ScopePolicy
-from hedgectl.recommend import scopes
+from hedgectl.recommend import scopes, sizes
 from hedgectl.recommend.decide import Decided, decide
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
@@ -39,20 +41,23 @@ def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Optio
     seen = Coverage()
     for one in scopes.load(con, prepared, by_route=chosen.by_route, min_requests=minimum, seed=chosen.seed):
         chosen.say(f"scope {one.scope.name}", 0.0)
-        with _memory_for_replay(con, len(one.workload)):
-            found = decide(
-                one.workload,
-                one.scope,
-                chosen,
-                one.diagnosis,
-                raced=one.raced,
-                attempts=one.loaded.attempts,
-                facts=one.facts,
-            )
-        entries.append(found.policy)
-        decided.append(found)
+        for name, rows in _sizes(one, chosen, notes):
+            part = one.workload if name is None else one.workload.take(rows)
+            with _memory_for_replay(con, len(part)):
+                found = decide(
+                    part,
+                    replace(one.scope, size_class=name),
+                    chosen,
+                    one.diagnosis,
+                    raced=int((rows & one.raced_rows).sum()),
+                    attempts=one.loaded.attempts if name is None else part,
+                    facts=one.facts,
+                )
+            entries.append(found.policy)
+            decided.append(found)
+            notes += [n for n in found.notes if n not in notes]
         seen.add(one.workload)
-        notes += [n for n in [*found.notes, *_source_notes(one)] if n not in notes]
+        notes += [n for n in _source_notes(one) if n not in notes]
     if not entries:
         raise InputError("no request is left in the selection", hint="widen --since, --until, --window or --where")
     document = PolicyDocument(
@@ -81,6 +86,26 @@ def _memory_for_replay(con: duckdb.DuckDBPyConnection, requests: int) -> Iterato
     finally:
         with suppress(Exception):
             decompose.run(con, "recommend/memory_usual")
+
+
+def _sizes(
+    one: scopes.ScopeData, options: Options, notes: list[dict[str, Any]]
+) -> list[tuple[str | None, NDArray[np.bool_]]]:
+    """The scope whole, or in classes of prompt size. Classes that share engines cannot be replayed apart."""
+    everyone: list[tuple[str | None, NDArray[np.bool_]]] = [(None, np.ones(len(one.workload), dtype=bool))]
+    if not options.by_size:
+        return everyone
+    if options.config is not None and options.config.get("engine.confirmed", False):
+        text = "prompts of all sizes share the engines, so one replay and one policy speak for all of them"
+        code = "sizes_share_engines"
+    else:
+        found = list(sizes.classes(one.workload, options.needed()))
+        if len(found) > 1:
+            return found
+        text = f"no two classes of prompt size have {options.needed()} answers each, so one policy speaks for all"
+        code = "one_size_class"
+    notes.append({"code": code, "level": "info", "share": None, "text": text})
+    return everyone
 
 
 def _method(decided: list[Decided], options: Options) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class ScopeData:
     raced: int  # requests that already had a copy when the log was written
     outlived: int  # timeouts counted as errors: answers often took longer than they were given
     diagnosis: dict[str, Any] | None
+    raced_rows: NDArray[np.bool_]  # (n,) of the workload
 
     @property
     def facts(self) -> LogFacts:
@@ -79,7 +80,7 @@ def _scope(
         part, raced = compact(part.take(rows)), raced[rows]
     part, outlived = settle_timeouts(part, raced)
     diagnosis = diagnose(con, chosen, seed=seed) if diagnosed and not unnamed else None
-    return ScopeData(scope, part, loaded, int(raced.sum()), outlived, diagnosis)
+    return ScopeData(scope, part, loaded, int(raced.sum()), outlived, diagnosis, raced)
 
 
 def _narrowed(con: duckdb.DuckDBPyConnection, prepared: Prepared, scope: Scope) -> Prepared:

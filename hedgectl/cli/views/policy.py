@@ -211,6 +211,11 @@ def _projection(policy: dict[str, Any]) -> list[Block]:
         )
         episodes = f", {count(p99['episodes'])} slow episodes" if p99.get("episodes") is not None else ""
         blocks.append(Text(f"{change(p99['ratio'])} ({sure}{episodes})", "p99"))
+    ready = projection.get("ready") or {}
+    if ready.get("hedged_ratio") is not None:
+        text = f"{share(ready.get('unhedged_ratio'))} now, {share(ready['hedged_ratio'])} hedged"
+        text += f", within {ms(ready['time_ms'])} less {ms(ready['safety_ms'])} of safety"
+        blocks.append(Text(text, "ready in time"))
     cost = projection.get("cost") or {}
     if cost.get("delta_ratio") is not None:
         band = ""
@@ -233,9 +238,23 @@ def _projection(policy: dict[str, Any]) -> list[Block]:
                 "counted",
             )
         )
+    offered = [knob for knob in projection.get("knobs") or [] if not knob["applied"]]
+    if offered:
+        rows = [
+            [_knob(k), share(k["keeps_ratio"], 0), ms(k["p99_cost_ms"]), share(k["saves_cost_ratio"])] for k in offered
+        ]
+        blocks.append(Table("could be narrowed to", ("knob", "keeps", "costs in p99", "saves"), rows))
     holds = projection.get("holds_up_to") or {}
     if holds.get("scale") is not None:
         blocks.append(
             Text(f"holds up to {holds['scale']:.2f} times today's load ({holds.get('reason') or ''})", "load")
         )
     return blocks
+
+
+def _knob(knob: dict[str, Any]) -> str:
+    if knob["windows_utc"]:
+        return "only " + ", ".join(f"{w['from']}-{w['to']} UTC" for w in knob["windows_utc"])
+    value = knob["value"]
+    shown = ", ".join(value) if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{knob['field']} {knob['op']} {shown}"
