@@ -1,0 +1,55 @@
+-- format: mlflow_trace
+-- title: MLflow traces: search_traces as JSON or CSV
+-- spec: mlflow.entities Trace.to_json and search_traces of MLflow 3
+-- source: write trace.to_json() of every mlflow.search_traces(return_type="list") to a line, or search_traces().to_csv(FILE, index=False)
+-- input: json
+-- detect: info.trace_id|"spans"|trace, /mlflow\.spanType/, /start_time_unix_nano/
+-- clock: wall clock of the process that made the call
+-- resolution: 1us
+-- observer: client
+-- observes: request_id, attempt_id, parent_id, turn_id, model, provider, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns,
+--   prompt_tokens, cached_tokens, completion_tokens, status, error_kind, streamed, tools_offered, tool_names, cost, currency, weight
+-- hint: turn on mlflow.openai.autolog() (or the one of your SDK): model calls are then spans of type CHAT_MODEL. Queue and prefill are not
+--   in it: read the engines' spans too and add --join
+-- traps: ids of spans are base64, that of the trace is tr- and hex ; attribute values are JSON dumped into text ; the first token is the
+--   event mlflow.chunk.item.0 of streams, the role chunk, and nothing else has it ; retries of the SDK are inside one span ; a tool in the
+--   background keeps the turn open ; a row of the CSV holds the whole trace twice, in trace and in spans
+-- notes: never_finished = calls have no end in the trace, so their time is unknown
+WITH a AS (
+    -- the DataFrame's column trace is the JSON form in text
+    SELECT line, record, coalesce(CASE WHEN json_type(j->'$.data') = 'OBJECT' THEN j->'$.data' END, valid_json(json_part(j->>'$.trace', '$.data'))) AS data FROM raw
+), b AS (
+    SELECT line, record, unnest(TRY_CAST(data->'$.spans' AS JSON[])) AS span FROM a WHERE data IS NOT NULL
+), c AS MATERIALIZED (
+    SELECT line, record, span->>'$.name' AS name,
+           list_transform(otlp_attrs(span->'$.attributes'), lambda x: {'key': x.key, 'text': CASE WHEN x.text[1] = '"' AND json_valid(x.text) THEN json_extract_string(x.text, '$') ELSE x.text END}) AS attrs,
+           coalesce(otlp_id(span->>'$.trace_id'), otlp_id(span->>'$.context.trace_id')) AS trace_id,
+           coalesce(otlp_id(span->>'$.span_id'), otlp_id(span->>'$.context.span_id')) AS span_id,
+           otlp_id(coalesce(span->>'$.parent_span_id', span->>'$.parent_id')) AS parent_id,
+           ns_ns(coalesce(span->>'$.start_time_unix_nano', span->>'$.start_time')) AS start_ns,
+           nullif(ns_ns(coalesce(span->>'$.end_time_unix_nano', span->>'$.end_time')), 0) AS end_ns,
+           coalesce(span->>'$.status.code', span->>'$.status_code') IN ('2', 'ERROR', 'STATUS_CODE_ERROR') AS failed,
+           coalesce(span->>'$.status.message', span->>'$.status_message') AS message,
+           CASE WHEN json_type(span->'$.events') = 'ARRAY' THEN
+               list_min(list_transform(list_filter(from_json(span->'$.events', '[{"name":"VARCHAR","time_unix_nano":"VARCHAR","timestamp":"VARCHAR"}]'),
+                                                   lambda e: e.name = 'mlflow.chunk.item.0'),
+                                       lambda e: coalesce(ns_ns(e.time_unix_nano), us_ns(e.timestamp)))) END AS first_ns
+    FROM b
+), d AS MATERIALIZED (
+    SELECT * EXCLUDE (attrs), span_map(list_transform(attrs, lambda x: x.key), list_transform(attrs, lambda x: x.text)) AS m FROM c
+), e AS MATERIALIZED (
+    SELECT *, span_role(m) AS said, coalesce(failed, false) AS bad, concat_ws(' ', m['error.type'], CASE WHEN failed THEN message END) AS why,
+           valid_json(m['mlflow.chat.tokenUsage']) AS usage, valid_json(m['mlflow.llm.cost']) AS costs, valid_json(m['mlflow.spanInputs']) AS parameters
+    FROM d
+), f AS MATERIALIZED (
+    SELECT *, CASE WHEN said <> 'other' THEN said WHEN parent_id IS NULL AND trace_id IS NOT NULL AND end_ns IS NOT NULL THEN 'root' ELSE 'other' END AS role,
+           span_fault(start_ns, end_ns) AS fault, span_state(bad, why) AS state, span_failure(bad, why) AS failure, span_work(m, usage, costs, parameters) AS work
+    FROM e
+), w AS MATERIALIZED (
+    SELECT *, span_ttft(start_ns, end_ns, first_ns, work.ttft_ns, work.completion_tokens) AS ttft FROM f
+)
+SELECT line, record, unnest(span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work, 1000))
+FROM w
+UNION ALL BY NAME
+SELECT line, record, 'not_request' AS kind, 'no_span' AS reason
+FROM a WHERE NOT EXISTS (FROM w WHERE w.line = a.line AND w.record = a.record)
