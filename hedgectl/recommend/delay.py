@@ -63,14 +63,31 @@ def clock(workload: Workload, trigger: str, eligible: Bools) -> Clock | None:
     if not rows.any() or float(np.isfinite(values[rows]).mean()) < _MIN_CLOCK_SHARE:
         return None
     # A request cut off before the clock's event waited at least until then.
-    values = np.where(np.isfinite(values), values, np.where(w.status == CENSORED, w.e2e_s, np.nan))
+    cut = (w.status == CENSORED) & ((trigger == "response") | ~np.isfinite(values))
+    values = np.where(cut, w.e2e_s, values)
     rows &= np.isfinite(values)
     chosen = values[rows]
-    censored = (w.status[rows] == CENSORED) & (trigger == "response")
-    limit = healthy_limit(chosen)
-    slow = 0.0 if limit is None else float(np.mean(chosen > limit))
-    healthy = chosen if limit is None or slow <= _SLOW_SHARE else chosen[chosen <= limit]
+    censored = cut[rows]
+    whole = _restored(chosen, censored)
+    limit = healthy_limit(whole)
+    slow = 0.0 if limit is None else float(np.mean(whole > limit))
+    healthy = whole if limit is None or slow <= _SLOW_SHARE else whole[whole <= limit]
     return Clock(trigger, chosen, censored, healthy, slow)
+
+
+def _restored(seconds: Floats, censored: Bools) -> Floats:
+    """As many values as were given, with those cut short moved to where the others that waited as long ended.
+
+    Taken at their bounds they would fill the valley between the modes: a policy's own losers would shift its delay.
+    Mass beyond the last finished value stays at the largest bound.
+    """
+    if not censored.any():
+        return seconds
+    events, mass, _ = quantiles.redistribute(seconds, np.ones(len(seconds)), ~censored)
+    rank = np.arange(len(seconds)) + 0.5
+    at = np.searchsorted(np.cumsum(mass), rank)
+    ends = np.append(events, max(float(seconds.max()), float(events[-1]) if len(events) else 0.0))
+    return np.asarray(ends[np.minimum(at, len(events))])
 
 
 def healthy_limit(seconds: Floats) -> float | None:

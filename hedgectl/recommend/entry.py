@@ -11,7 +11,7 @@ import numpy as np
 from hedgectl import cost
 from hedgectl.model import OK, Workload
 from hedgectl.policy import Cancel, Deadline, Hedge, Rule, Scope, ScopePolicy, Window
-from hedgectl.recommend import delay, eligibility, gates, knobs, search
+from hedgectl.recommend import delay, eligibility, gates, identified, knobs, search
 from hedgectl.recommend.gates import Judged, reason
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
@@ -159,6 +159,9 @@ def _projection(found: Findings, chosen: Judged) -> dict[str, Any]:
         "loads": list(found.loads),
         "holds_up_to": found.holds_up_to,
     }
+    bounded = identified.bounds(found.workload, metric, p)
+    if bounded is not None:
+        document["identified"] = bounded
     if found.options.ready is not None:
         document["ready"] = found.options.ready.document(worst.unhedged, worst.hedged)
     if routed is not None:
@@ -187,6 +190,9 @@ def notes(workload: Workload, policy: ScopePolicy, fields: Sequence[search.Field
                 f"{budget.burst}): in the long run the others wait"
             )
             found.append({"code": "demand_above_budget", "level": "info", "share": round(due, 6), "text": text})
+    bounded = (policy.projection or {}).get("identified")
+    if bounded is not None and (open_ := identified.note(bounded)) is not None:
+        found.append(open_)
     if policy.projection is not None and not bool(np.any(workload.replica >= 0)):
         text = "no replica ids: copies were matched with any request of the same moment"
         found.append({"code": "no_replica_ids", "level": "warning", "share": None, "text": text})
