@@ -131,6 +131,26 @@ def test_numbers_of_the_page_are_those_of_the_documents(seen: Seen) -> None:
     assert "6,000 requests" in text
 
 
+@pytest.mark.parametrize(
+    ("n", "last"),
+    [
+        (1, "all requests"),
+        (3, "slowest half"),
+        (9, "slowest quarter"),
+        (19, "slowest 10 %"),
+        (99, "slowest 5 %"),
+        (100, "slowest 1 %"),
+    ],
+)
+def test_no_band_begins_beyond_the_last_request(n: int, last: str) -> None:
+    with table(fleet(n, replicas=1, seed=1)) as con:
+        decompose.prepare(con)
+        figure = data.bands(con)
+    assert figure.table is not None
+    assert figure.table.rows[-1][0] == last
+    assert figure.n == n
+
+
 def test_same_log_same_bytes(html: str) -> None:
     with table(fleet(6000, replicas=4, alone=0.06, factor=8.0, seed=3)) as con:
         again = report(con, decompose.prepare(con), Options())[0]
@@ -344,6 +364,19 @@ class TestTerminal:
     @pytest.mark.parametrize("curve", [[], [(1.0, 1.0)], [(5.0, 1.0), (5.0, 0.5)]])
     def test_no_curve_no_plot(self, curve: list[tuple[float, float]]) -> None:
         assert plot.survival("waiting", curve, 10) == []
+
+
+def test_diagnosis_shows_replicas_over_time_on_sixty_columns() -> None:
+    from hedgectl.cli import output
+    from hedgectl.diagnose import diagnose
+
+    with table(fleet(4000, replicas=3, alone=0.1, factor=8.0, seed=3)) as con:
+        doc = diagnose(con, decompose.prepare(con))
+    text = output.render(doc, "table", width=60)
+    assert all(len(line) <= 60 for line in text.splitlines())
+    lines = [line for line in text.splitlines() if "▁" in line]
+    assert lines
+    assert all(len(line.split()[-1]) == 24 for line in lines)
 
 
 def test_replicas_over_time_count_what_was_slow() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PARTS = ("queue", "prefill", "unsplit", "decode", "tool_wait", "other")
 BANDS = ("fastest half", "p50 to p75", "p75 to p90", "p90 to p95", "p95 to p99", "slowest 1 %")
+LAST = ("all requests", "slowest half", "slowest quarter", "slowest 10 %", "slowest 5 %", "slowest 1 %")
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 SLOTS = 60  # columns of the map of replicas
 REPLICAS = 40  # rows of it
@@ -34,15 +35,16 @@ def bands(con: duckdb.DuckDBPyConnection) -> Figure:
     found = [r for r in found if r["mean_ms"]]
     if not found:
         return lacking(key, title, "No answered request has a duration: log when each answer ended (e2e).")
+    names = [*(BANDS[r["band"]] for r in found[:-1]), LAST[found[-1]["band"]]]
     shown = [p for p in PARTS if any(r[f"{p}_ms"] for r in found)]
     drawn = [p for p in shown if any(abs(r[f"{p}_ms"]) >= 0.005 * r["mean_ms"] for r in found)]
     rows = []
-    for r in found:
+    for name, r in zip(names, found, strict=True):
         for place, part in enumerate(drawn):
             value = r[f"{part}_ms"]
             rows.append(
                 {
-                    "band": f"{BANDS[r['band']]}",
+                    "band": name,
                     "mean": ms(r["mean_ms"]),
                     "part": part.replace("_", " "),
                     "place": place,
@@ -54,7 +56,7 @@ def bands(con: duckdb.DuckDBPyConnection) -> Figure:
     grown = {p: last[f"{p}_ms"] - first[f"{p}_ms"] for p in shown}
     most = max(shown, key=lambda p: grown[p])
     says = (
-        f"The fastest half takes {ms(first['mean_ms'])} in the mean, the slowest 1 % {ms(last['mean_ms'])}. "
+        f"The fastest half takes {ms(first['mean_ms'])} in the mean, the {names[-1]} {ms(last['mean_ms'])}. "
         f"Most of the difference is {most.replace('_', ' ')}: {ms(first[f'{most}_ms'])} grows to {ms(last[f'{most}_ms'])}."
         if len(found) > 1
         else f"All requests take {ms(first['mean_ms'])} in the mean."
@@ -67,14 +69,14 @@ def bands(con: duckdb.DuckDBPyConnection) -> Figure:
         ("band", "requests", "from", "to", "mean", *(p.replace("_", " ") for p in shown)),
         [
             (
-                BANDS[r["band"]],
+                name,
                 count(r["requests"]),
                 ms(r["from_ms"]),
                 ms(r["to_ms"]),
                 ms(r["mean_ms"]),
                 *(f"{ms(r[f'{p}_ms'])} ({percent(r[f'{p}_ms'] / r['mean_ms'], 0)})" for p in shown),
             )
-            for r in found
+            for name, r in zip(names, found, strict=True)
         ],
     )
     return Figure(key, title, says, sum(r["requests"] for r in found), rows=rows, table=table, facts={"parts": drawn})
@@ -99,6 +101,9 @@ def replicas(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, thres
             "The log names no replica. Log the engine or deployment that served each attempt (pod name, upstream "
             "address): only then can one slow replica be told from a fleet that is slow together."
         )
+        return [lacking(key, title, text)]
+    if max(r["attempts"] for r in whole) < FEW:
+        text = f"No replica has {FEW} attempts in {_length(slot_ns)}: log more requests to see which one was slow when."
         return [lacking(key, title, text)]
     figures = [_map(key, title, whole, start, slot_ns, threshold_ms)]
     if slot_ns > 120_000_000_000:

@@ -82,7 +82,7 @@ def figures(found: Ground | None, why: str, say: Say) -> list[Figure]:
         "loads": "Up to which load it holds",
     }
     if found is None:
-        return [lacking(key, title, why) for key, title in titles.items()]
+        return [lacking("frontier", "What a policy would do", why)]
     out = []
     say("drawing what each delay would do")
     out.append(_frontier(found, titles["frontier"], why))

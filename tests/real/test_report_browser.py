@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from engine_logs import config, log
 from recommend_logs import database
+from targets_real import system
 
 from hedgectl import decompose
 from hedgectl.policy import Goal
@@ -25,6 +26,7 @@ SCRIPT = Path(__file__).with_name("report_page.cjs")
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report with every figure: engines are confirmed, so that delay, survival and load are replayed."""
+    system("HEDGECTL_CHROMIUM")  # no replay where there is no browser
     with database(log(5000, rho=0.45, slow=8.0, seed=2)) as con:
         html, document = report(con, decompose.prepare(con), Options(goal=Goal(), config=config()))
     assert document["method"]["estimator"] == "simulation"
@@ -35,7 +37,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def seen(page: Path) -> dict[str, Any]:
-    command = ["node", str(SCRIPT), os.environ["HEDGECTL_CHROMIUM"], os.environ["HEDGECTL_PLAYWRIGHT"], str(page)]
+    command = ["node", str(SCRIPT), system("HEDGECTL_CHROMIUM"), system("HEDGECTL_PLAYWRIGHT"), str(page)]
     shots = os.environ.get("HEDGECTL_SHOTS")  # a folder for people who want to look
     done = subprocess.run([*command, *([shots] if shots else [])], capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr

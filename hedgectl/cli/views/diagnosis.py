@@ -52,7 +52,7 @@ def view(doc: dict[str, Any]) -> View:
         blocks.append(
             Table(
                 "replicas",
-                ("replica", "requests", "slow", "time against the others", "all the time", "over time"),
+                ("replica", "requests", "slow", "time against the others", "all the time"),
                 [
                     [
                         str(r["replica"]),
@@ -60,17 +60,18 @@ def view(doc: dict[str, Any]) -> View:
                         share(r.get("slow_share")),
                         UNKNOWN if r.get("speed_ratio") is None else f"{r['speed_ratio']:.2f} times",
                         "yes" if r.get("persistent") else "no",
-                        sparkline(r.get("slow_share_over_time") or (), top),
                     ]
                     for r in replicas
                 ],
                 records=replicas,
                 main=True,
-                caption=f"over time: share of slow requests in equal parts of the window; full height is {share(top)}, · is no request"
-                if shares
-                else "",
             )
         )
+    if top > 0:
+        # a table of its own, so that the lines are whole on 60 columns
+        rows = [[str(r["replica"]), sparkline(r.get("slow_share_over_time") or (), top)] for r in replicas]
+        caption = f"share of slow requests in equal parts of the window; full height {share(top)}, · no request"
+        blocks.append(Table("", ("replica", "over time"), rows, caption=caption))
     routing = doc.get("routing") or {}
     if routing.get("seen"):
         blocks.append(
