@@ -27,9 +27,14 @@ CREATE OR REPLACE TEMP MACRO to_bool(s) AS
 CREATE OR REPLACE TEMP MACRO to_money(s) AS TRY_CAST(s AS DECIMAL(24, 12));
 
 -- decimal text in s, ms, us or ns -> BIGINT ns, rounded half away from zero.
-CREATE OR REPLACE TEMP MACRO s_ns(s) AS TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) * 1000000000 AS BIGINT);
-CREATE OR REPLACE TEMP MACRO ms_ns(s) AS TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) * 1000000 AS BIGINT);
-CREATE OR REPLACE TEMP MACRO us_ns(s) AS TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) * 1000 AS BIGINT);
+-- Text with its own exponent appended is cast to an integer exactly and four times as fast as through a wide decimal; what that does
+-- not read (an exponent that is there already, blanks behind) takes the long way. Hexadecimal digits would swallow the exponent.
+CREATE OR REPLACE TEMP MACRO scaled_ns(s, exponent, factor) AS
+    CASE WHEN contains(s, 'x') OR contains(s, 'X') THEN NULL
+         ELSE coalesce(TRY_CAST(s || exponent AS BIGINT), TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) * factor AS BIGINT)) END;
+CREATE OR REPLACE TEMP MACRO s_ns(s) AS scaled_ns(s, 'e9', 1000000000);
+CREATE OR REPLACE TEMP MACRO ms_ns(s) AS scaled_ns(s, 'e6', 1000000);
+CREATE OR REPLACE TEMP MACRO us_ns(s) AS scaled_ns(s, 'e3', 1000);
 CREATE OR REPLACE TEMP MACRO ns_ns(s) AS TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) AS BIGINT);
 CREATE OR REPLACE TEMP MACRO min_ns(s) AS TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) * 60000000000 AS BIGINT);
 
@@ -65,9 +70,10 @@ CREATE OR REPLACE TEMP MACRO naive_ns(wall, tz) AS
     CASE WHEN tz IS NULL THEN wall
          ELSE wall + (epoch_us(timezone(tz, make_timestamp(wall // 1000))) - wall // 1000) * 1000 END;
 
--- ISO text -> BIGINT ns UTC; naive times in tz (NULL = UTC). A date without a clock time is not a time.
+-- ISO text -> BIGINT ns UTC; naive times in tz (NULL = UTC). A date without a clock time is no time.
+-- NULL outside 2000 to 2199: an unset clock or a broken number, and sums near the end of BIGINT overflow.
 CREATE OR REPLACE TEMP MACRO iso_in_ns(s, tz) AS
-    CASE WHEN strpos(s, ':') = 0 THEN NULL
+    CASE WHEN strpos(s, ':') = 0 OR TRY_CAST(left(ltrim(s), 4) AS INTEGER) NOT BETWEEN 2000 AND 2199 THEN NULL
          WHEN ends_with(s, 'Z') THEN epoch_ns(TRY_CAST(left(s, -1) AS TIMESTAMP_NS))
          WHEN zone_of(s) <> '' THEN wall_ns(s) - zone_offset_ns(zone_of(s))
          ELSE naive_ns(epoch_ns(TRY_CAST(replace(s, ',', '.') AS TIMESTAMP_NS)), tz) END;
@@ -83,7 +89,9 @@ CREATE OR REPLACE TEMP MACRO is_naive(s) AS
     strpos(s, ':') > 0 AND NOT ends_with(s, 'Z') AND TRY_CAST(s AS DOUBLE) IS NULL AND zone_of(s) = '';
 
 -- '29/Nov/2026:19:06:27 +0000' (nginx, Apache) -> BIGINT ns UTC.
-CREATE OR REPLACE TEMP MACRO clf_ns(s) AS epoch_us(try_strptime(s, '%d/%b/%Y:%H:%M:%S %z')) * 1000;
+CREATE OR REPLACE TEMP MACRO clf_ns(s) AS
+    CASE WHEN TRY_CAST(split_part(split_part(s, '/', 3), ':', 1) AS INTEGER) BETWEEN 2000 AND 2199
+         THEN epoch_us(try_strptime(s, '%d/%b/%Y:%H:%M:%S %z')) * 1000 END;
 
 -- the number that stands before a unit in a duration text -> BIGINT ns; NULL if that unit is not in it.
 CREATE OR REPLACE TEMP MACRO part_ns(s, unit, each_ns) AS
@@ -250,7 +258,7 @@ CREATE OR REPLACE TEMP MACRO span_work(m, usage, cost, parameters) AS {
 
 -- a span's bounds -> why it cannot be used, NULL if it can. A span without an end is one that never finished.
 CREATE OR REPLACE TEMP MACRO span_fault(start_ns, end_ns) AS
-    CASE WHEN start_ns IS NULL OR start_ns <= 0 THEN 'bad_time'
+    CASE WHEN start_ns IS NULL OR start_ns <= 0 OR start_ns > 7258118399999999999 THEN 'bad_time'
          WHEN end_ns < start_ns THEN 'negative_duration'
          WHEN end_ns - start_ns > 86400000000000 THEN 'duration_out_of_range' END;
 
