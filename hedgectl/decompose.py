@@ -118,6 +118,7 @@ def prepare(con: Connection, selection: Selection | None = None) -> Prepared:
     span = row(con, "decompose/span")
     as_of_ns = chosen.as_of_ns if chosen.as_of_ns is not None else span["newest_ns"]
     from_ns, to_ns = _limits(chosen, as_of_ns)
+    run(con, "decompose/fold")
     run(
         con,
         "decompose/link",
@@ -149,8 +150,16 @@ def prepare(con: Connection, selection: Selection | None = None) -> Prepared:
         "requests": facts["requests"],
         "attempts": facts["attempts"],
     }
-    notes = [*_notes(facts, span, fits), *scale_notes, *_turns(con)]
+    notes = [*_notes(facts, span, fits), *scale_notes, *_turns(con), *_folded(con)]
     return Prepared(chosen, as_of_ns, window, facts["requests"], facts["attempts"], facts, tuple(notes), fits, scale)
+
+
+def _folded(con: Connection) -> list[dict[str, Any]]:
+    """A note if calls were traced twice."""
+    found = row(con, "decompose/folded_count")["spans"]
+    if not found:
+        return []
+    return [note("folded_spans", f"{found} spans tell of calls that another span inside or around them tells of too: each call counts once")]
 
 
 def _turns(con: Connection) -> list[dict[str, Any]]:

@@ -317,6 +317,7 @@ def test_prepare_works_on_a_read_only_database(tmp_path: Any) -> None:
     with log([at(0, e2e_ns=S)]) as con:
         con.execute(f"ATTACH '{tmp_path}/a.db' AS kept").fetchall()
         con.execute("CREATE TABLE kept.attempt AS FROM attempt").fetchall()
+        con.execute("CREATE TABLE kept.tool_span AS FROM tool_span").fetchall()
     with duckdb.connect(str(tmp_path / "a.db"), read_only=True) as con:
         assert decompose.prepare(con, Selection(where="e2e_ns > 0")).requests == 1
 

@@ -26,7 +26,8 @@ def config(**more: Any) -> Config:
 
 def database(rows: list[dict[str, Any]]) -> tuple[Any, Prepared]:
     con = duckdb.connect()
-    con.execute(sql.text("schema/001_init"))
+    for name in sorted(sql.names("schema")):
+        con.execute(sql.text(f"schema/{name}"))
     fixed = {"file_id": 1, "record": 0, "format": "test", "observer": "gateway", "status": "ok"}
     for line, row in enumerate(rows, 1):
         full = fixed | {"line": line, "request_id": f"q{line}", "model": "chat"} | row

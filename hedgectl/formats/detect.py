@@ -73,7 +73,7 @@ def _json_lines(lines: Iterable[str]) -> Iterable[tuple[Record, str]]:
             continue
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(value, dict) and not _wrapped(value):
             yield value, line
@@ -95,20 +95,26 @@ def _json_document(text: str) -> Iterable[tuple[Record, str]]:
         return
     try:
         value = json.loads(body)
+    except RecursionError:
+        return
     except ValueError:
         at = body.find("[") if body[0] == "[" or re.match(r'\{\s*"data"\s*:\s*\[', body) else -1
         if at < 0:
             if record := _cut_object(body):
                 yield record, body
             return
-        decoder = json.JSONDecoder()
+        decoder, whole = json.JSONDecoder(), False
         at += 1
         while True:
             while at < len(body) and body[at] in " \t\r\n,":
                 at += 1
             try:
                 item, at = decoder.raw_decode(body, at)
+                whole = True
             except ValueError:
+                # a first element larger than the head: its leading fields have to do
+                if not whole and (record := _cut_object(body[at:])):
+                    yield record, body[at:]
                 return
             if isinstance(item, dict):
                 yield item, json.dumps(item)
@@ -130,7 +136,7 @@ def _cut_object(body: str) -> dict[str, Any]:
     while match := _FIELD.match(body, at):
         try:
             found[match[1]], at = decoder.raw_decode(body, match.end())
-        except ValueError:
+        except (ValueError, RecursionError):
             found[match[1]] = ""
             break
     return found
@@ -140,13 +146,22 @@ def _csv_rows(lines: Sequence[str]) -> Iterable[dict[str, Any]]:
     if not lines or not any(mark in lines[0] for mark in ",;\t"):
         return
     mark = max(",;\t", key=lines[0].count)
-    header = next(csv.reader([lines[0]], delimiter=mark))
-    names = [h.strip() for h in header]
+    try:
+        names = [h.strip() for h in next(csv.reader([lines[0]], delimiter=mark))]
+    except csv.Error:  # not a header that anybody wrote: a carriage return or a field of megabytes
+        return
     plausible = all(re.fullmatch(r"[A-Za-z_][\w .:/@()%+-]*", n) for n in names) and len(set(names)) == len(names) >= 2
     if not plausible:
         return
     found = False
-    for row in csv.reader(lines[1:], delimiter=mark):
+    rows = csv.reader(lines[1:], delimiter=mark)
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            break
+        except csv.Error:  # one bad row says nothing of the others; reading rejects it with its line
+            continue
         if len(row) == len(names):
             found = True
             yield dict(zip(names, row, strict=True))

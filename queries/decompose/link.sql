@@ -1,6 +1,6 @@
 -- name: decompose/link
 -- question: which attempts belong to one logical request, in which order, and why was each sent?
--- input: attempt (one row an attempt)
+-- input: attempt (one row an attempt), folded_attempt (those that repeat another one)
 -- output: TEMP TABLE attempt_link, one row an attempt: request_key, attempt_no, cause, status, won, first_arrival_ns, first
 -- parameters: from_ns, to_ns (attempts outside are not looked at; NULL = no limit)
 -- An id that comes back after its answer was complete, with no attempt number or role logged, is a new request.
@@ -13,8 +13,9 @@ WITH thin AS (
            CASE WHEN status = 'error' AND (http_status IN (499, 504) OR error_kind IN ('timeout', 'client_gone', 'loser'))
                 THEN 'censored' ELSE status END AS status
     FROM attempt
-    WHERE ($from_ns IS NULL OR arrival_ns >= $from_ns) AND ($to_ns IS NULL OR arrival_ns <= $to_ns)
-       OR arrival_ns IS NULL
+    WHERE (($from_ns IS NULL OR arrival_ns >= $from_ns) AND ($to_ns IS NULL OR arrival_ns <= $to_ns)
+       OR arrival_ns IS NULL)
+      AND rowid NOT IN (SELECT attempt_row FROM folded_attempt)
 ),
 shared_id AS (
     SELECT format, request_id,

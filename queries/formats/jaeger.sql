@@ -3,7 +3,7 @@
 -- spec: jaegertracing/jaeger internal/uimodel
 -- source: GET /api/traces?service=NAME&limit=N of the Jaeger query service, or the download button of the UI
 -- input: json
--- detect: traceID, spans, processes
+-- detect: traceID, spans, !rootTraceName
 -- clock: wall clock of the process that made the call
 -- resolution: 1us
 -- observer: client

@@ -3,8 +3,7 @@
 -- spec: https://langfuse.com/docs, GET /api/public/observations and /api/public/v2/observations, GET /api/public/traces/ID; blob storage export
 -- source: page through GET /api/public/v2/observations?fields=core,basic,time,model,usage,trace_context, or set up the blob storage export (JSONL)
 -- input: json
--- detect: startTime|start_time|observations, traceId|trace_id|observations, type|observations, parentObservationId|parent_observation_id|observations,
---   !/"spanId"/, !run_type
+-- detect: type|observations|trace, /"(parentObservationId|parent_observation_id)"/, !run_type, !resourceSpans
 -- clock: wall clock of the SDK; naive times of the export are UTC
 -- resolution: 1ms
 -- observer: client

@@ -4,9 +4,10 @@
 -- source: a collector with the file exporter (format json), or an SDK that writes OTLP JSON; Tempo /api/traces/ID and /api/v2/traces/ID;
 --   Phoenix GET /v1/projects/NAME/spans/otlpv1
 -- input: json
--- detect: resourceSpans|resource_spans|batches|trace.resourceSpans|startTimeUnixNano|start_time_unix_nano,
+-- detect: resourceSpans|resource_spans|batches|trace|startTimeUnixNano|start_time_unix_nano,
+--   /[uU]nix_?[nN]ano"/,
 --   /gen_ai\.(operation\.name|system|provider\.name)|openinference\.span\.kind|langfuse\.observation\.type|traceloop\.span\.kind|llm\.request\.type|ai\.operationId/,
---   !/gen_ai\.latency\./, !/litellm\.call_id/, !mlflow
+--   !/gen_ai\.latency\./, !/litellm\.call_id/, !/mlflow\.spanType/, !/"parentObservationId"/
 -- clock: wall clock of the process that made the call
 -- resolution: 1us
 -- observer: client
