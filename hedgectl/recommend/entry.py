@@ -11,11 +11,12 @@ import numpy as np
 from hedgectl import cost
 from hedgectl.model import OK, Workload
 from hedgectl.policy import Cancel, Deadline, Hedge, Rule, Scope, ScopePolicy, Window
-from hedgectl.recommend import delay, eligibility, gates, identified, knobs, search
+from hedgectl.recommend import delay, eligibility, gates, identified, knobs, search, worth
 from hedgectl.recommend.gates import Judged, reason
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
-from hedgectl.recommend.projecting import Candidate, Projector, as_dict
+from hedgectl.recommend.projecting import Candidate, Paired, Projector, as_dict
+from hedgectl.recommend.replaying import ReplayProjector
 
 Note = dict[str, Any]
 
@@ -155,7 +156,12 @@ def _projection(found: Findings, chosen: Judged) -> dict[str, Any]:
         },
         "worst_of": as_dict(worst.assumption),
         "cost": chosen.cost,
-        "quota": cost.quota_peak(found.workload, worst.copies.rows, chosen.candidate.delay_s),
+        "quota": worth.quota(found.workload, worst.copies.rows, chosen.candidate.delay_s),
+        "month": {
+            "requests": worth.faster(_paired(found, chosen), found.workload),
+            "cost": worth.month(chosen.cost, worst.unhedged, worst.hedged, found.workload),
+        },
+        "gpu": worth.gpu(worst.unhedged, worst.hedged, found.options),
         "loads": list(found.loads),
         "holds_up_to": found.holds_up_to,
     }
@@ -169,6 +175,16 @@ def _projection(found: Findings, chosen: Judged) -> dict[str, Any]:
     if found.replay_check is not None:
         document["replay_check"] = found.replay_check
     return document
+
+
+def _paired(found: Findings, chosen: Judged) -> Paired | None:
+    """Both arms request by request; a replay makes them anew."""
+    worst = chosen.worst
+    if "e2e" in worst.paired:
+        return worst.paired["e2e"]
+    if isinstance(found.projector, ReplayProjector):
+        return found.projector.paired(chosen.candidate, worst.assumption, "e2e")
+    return None
 
 
 def notes(workload: Workload, policy: ScopePolicy, fields: Sequence[search.Field]) -> list[Note]:

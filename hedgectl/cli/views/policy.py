@@ -230,6 +230,7 @@ def _projection(policy: dict[str, Any]) -> list[Block]:
         blocks.append(Text(text, "cost"))
     elif projection:
         blocks.append(Text("unknown: the log has no cost and no price is known for the model", "cost"))
+    blocks += _month(projection)
     worst = projection.get("worst_of")
     if worst:
         blocks.append(
@@ -258,3 +259,31 @@ def _knob(knob: dict[str, Any]) -> str:
     value = knob["value"]
     shown = ", ".join(value) if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else str(value)
     return f"{knob['field']} {knob['op']} {shown}"
+
+
+def _month(projection: dict[str, Any]) -> list[Block]:
+    """In a month: who gets faster, at what price, and what rate limits have to allow."""
+    blocks: list[Block] = []
+    month = projection.get("month") or {}
+    requests, bill, quota = month.get("requests") or {}, month.get("cost") or {}, projection.get("quota") or {}
+    if requests.get("faster_requests"):
+        text = (
+            f"{count(requests['faster_requests'])} requests end earlier, by {ms(requests['faster_mean_ms'])} on average"
+        )
+        if requests.get("slower_requests"):
+            text += f"; {count(requests['slower_requests'])} later, by {ms(requests['slower_mean_ms'])}"
+        if bill.get("cost_per_p99_second") is not None:
+            text += f"; {money(bill['cost_per_p99_second'], bill['currency'])} for each second of p99"
+        blocks.append(Text(text, "in 30 days"))
+    if "in_flight_peak" in quota:
+        pairs = [
+            (name, quota[f"{key}_unhedged"], quota[key])
+            for name, key in (
+                ("requests/min", "requests_per_minute_peak"),
+                ("tokens/min", "tokens_per_minute_peak"),
+                ("in flight", "in_flight_peak"),
+            )
+        ]
+        text = ", ".join(f"{name} {count(before)} to {count(after)}" for name, before, after in pairs)
+        blocks.append(Text(text, "at the peak"))
+    return blocks
