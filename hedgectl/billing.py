@@ -14,13 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgectl import sql
 from hedgectl.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 MIN_DAYS = 14  # a side
 ZONE = "America/Los_Angeles"  # Google bills days of Pacific time
@@ -145,6 +149,47 @@ def effect(bill: Bill, since: date, requests: Mapping[date, float] | None = None
         text = f"{bill.left_out} of {bill.rows} rows have no day or no cost and are left out"
         found["notes"].append({"code": "rows_left_out", "level": "warning", "text": text})
     return found
+
+
+def traffic(con: DuckDBPyConnection, tz: str = ZONE) -> tuple[dict[date, float], date | None]:
+    """(requests by the provider's whole days, day of the first copy) of the prepared selection; None without copies.
+
+    The first and the last day of the log are left out: they are seldom whole.
+    """
+    zone = ZoneInfo(tz)
+    found: dict[date, float] = defaultdict(float)
+    first: date | None = None
+    for quarter, requests, copy_ns in con.execute(sql.text("report/billing_hours")).fetchall():
+        found[datetime.fromtimestamp(int(quarter) * 900, zone).date()] += float(requests)
+        if copy_ns is not None and first is None:
+            first = datetime.fromtimestamp(int(copy_ns) / 1e9, zone).date()
+    whole = sorted(found)[1:-1]
+    return {day: found[day] for day in whole}, first
+
+
+def compare(
+    con: DuckDBPyConnection,
+    path: Path,
+    *,
+    since: date | None = None,
+    services: Iterable[str] = (),
+    columns: Mapping[str, str] | None = None,
+    tz: str = ZONE,
+    seed: int = 1,
+) -> dict[str, Any]:
+    """The ``billing`` object of ``verify.v1``: the bill against the log's own traffic, where that spans the days.
+
+    `since` None: the day of the log's first copy. Raises UsageError where the log has none either.
+    """
+    bill = read(path, services=services, columns=columns, tz=tz)
+    requests, first = traffic(con, tz)
+    start = since or first
+    if start is None:
+        raise UsageError(
+            "the log has no copy, so it is not known when hedging began", hint="--billing-since 2026-11-01"
+        )
+    spans = min(sum(d < start for d in requests), sum(d > start for d in requests)) >= MIN_DAYS
+    return effect(bill, start, requests if spans else None, seed=seed) | {"tz": tz}
 
 
 def _control(bill: Bill, requests: Mapping[date, float] | None) -> tuple[str | None, NDArray[np.float64] | None]:

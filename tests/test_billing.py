@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 
-from hedgectl import billing
+from hedgectl import billing, schemas
 from hedgectl.errors import InputError, UsageError
 
 START = date(2026, 9, 1)
@@ -144,3 +145,31 @@ def test_files_that_are_no_bill_are_refused(tmp_path: Path) -> None:
         billing.read(bad)
     with pytest.raises(InputError, match="two currencies"):
         bill(tmp_path, [row(START, 1.0), row(START, 1.0) | {"currency": "EUR"}])
+
+
+def test_the_logs_own_traffic_is_the_control_and_its_first_copy_the_start(tmp_path: Path) -> None:
+    import recommend_logs as logs
+
+    from hedgectl.model import Workload
+
+    rows, requests, since = month(0.15, traffic=1.4)
+    per_day = {d: round(v / 20) for d, v in requests.items()}
+    noon = datetime(2026, 9, 1, 20, tzinfo=UTC).timestamp()  # 13:00 in California
+    at = np.concatenate([noon + 86_400.0 * k + np.arange(n) for k, n in enumerate(per_day.values())])
+    ones = np.ones(len(at))
+    w = Workload.of(at - at[0], ones, ones, e2e_s=ones, t0_ns=int(at[0]) * 10**9, streamed=ones * 0)
+    con = logs.database(w)
+    begin = int(np.searchsorted(at, noon + 86_400.0 * 28))
+    first = w.take(np.array([begin]))
+    logs.add(con, first, request_id=[f"chat-{begin}"], attempt_no=1, cause="hedge")
+    logs.prepared(con)
+    path = tmp_path / "bill.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    found = billing.compare(con, path)
+    assert found["since"] == since.isoformat()
+    assert found["control"] == "requests"
+    assert found["interval"][0] < 0.15 < found["interval"][1]
+    schema = schemas.load("verify")["properties"]["billing"]
+    jsonschema.Draft202012Validator(schema).validate(json.loads(json.dumps(found)))
+    later = billing.compare(con, path, since=since - timedelta(days=20))  # too few days: no estimate, and no control
+    assert later["enough"] is False

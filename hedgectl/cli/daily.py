@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -180,6 +181,24 @@ def verify(
     policy: Annotated[
         str | None, typer.Option("--policy", metavar="FILE", help="the policy that ran; - reads stdin")
     ] = None,
+    billing: Annotated[
+        Path | None,
+        typer.Option("--billing", metavar="FILE", help="the provider's bill by day: Google Cloud export, JSON or CSV"),
+    ] = None,
+    billing_since: Annotated[
+        str | None, typer.Option("--billing-since", metavar="DAY", help="day hedging began; default: the first copy")
+    ] = None,
+    billing_service: Annotated[
+        list[str] | None,
+        typer.Option("--billing-service", metavar="NAME", help="part of a service's name; the others are the control"),
+    ] = None,
+    billing_column: Annotated[
+        list[str] | None,
+        typer.Option("--billing-column", metavar="NAME=COLUMN", help="time, cost, currency, service of another table"),
+    ] = None,
+    billing_tz: Annotated[
+        str | None, typer.Option("--billing-tz", metavar="ZONE", help="zone of the bill's days; default Los Angeles")
+    ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="seed of the intervals")] = None,
 ) -> None:
     printing.begin()
@@ -192,9 +211,48 @@ def verify(
     ran = read_policy(policy)
     with opening.opened(source, cfg) as found:
         doc: dict[str, Any] = run(found.con, ran, window=found.prepared.window, seed=cfg.get("seed", 1))
+        if billing is not None:
+            from hedgectl import billing as bills
+
+            doc["billing"] = bills.compare(
+                found.con,
+                billing,
+                since=_day(billing_since),
+                services=billing_service or (),
+                columns=_columns(billing_column or []),
+                tz=_zone(billing_tz or bills.ZONE),
+                seed=cfg.get("seed", 1),
+            )
     printing.show(doc)
     if not doc["enough"]:
         raise typer.Exit(int(ExitCode.NOT_ENOUGH))
+
+
+def _day(raw: str | None) -> date | None:
+    if raw is None:
+        return None
+    try:
+        return date.fromisoformat(raw)
+    except ValueError:
+        raise UsageError(f"--billing-since {raw} is not a day", hint="for example 2026-11-01") from None
+
+
+def _zone(name: str) -> str:
+    from hedgectl import analysis
+
+    return analysis.zone(name).key
+
+
+def _columns(given: list[str]) -> dict[str, str]:
+    """NAME=COLUMN pairs of --billing-column."""
+    known = ("time", "cost", "currency", "service")
+    found: dict[str, str] = {}
+    for each in given:
+        name, equals, column = each.partition("=")
+        if not equals or not column or name not in known:
+            raise UsageError(f"--billing-column {each} is not NAME=COLUMN", hint=f"NAME is one of: {', '.join(known)}")
+        found[name] = column
+    return found
 
 
 def _pairs(given: list[str]) -> dict[str, Path]:

@@ -35,7 +35,20 @@ def view(doc: dict[str, Any]) -> View:
         records = [{**one["scope"], **r} for r in one["rows"]]
         columns = ("on against off", "projected", "observed", "95 % interval", "projection is")
         blocks.append(Table("", columns, rows, records=records, main=True))
+    if doc.get("billing"):
+        blocks += _billing(doc["billing"])
     return [*blocks, *notes(doc)]
+
+
+def _billing(bill: dict[str, Any]) -> list[Block]:
+    days = f"{bill['days_before']} days before and {bill['days_after']} after {bill['since']}"
+    if not bill["enough"]:
+        return [Text(f"no estimate: {days}, {bill['needed_a_side']} of each are needed", "bill")]
+    low, high = bill["interval"]
+    against = {"requests": "beyond what traffic grew", "other_services": "beyond what the other services grew"}
+    beyond = against.get(bill["control"], "with the growth of traffic in it")
+    text = f"{share(bill['growth_ratio'])} ({share(low)} to {share(high)}) {beyond}; {days}"
+    return [Text(text, "bill"), *(Text(n["text"], " ") for n in bill["notes"])]
 
 
 def _number(metric: str, value: float | None) -> str:
