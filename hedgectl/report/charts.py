@@ -12,7 +12,7 @@ from hedgectl.report.figure import Figure, ms
 WIDE, NARROW = 720, 350
 
 # axis texts: seconds and shares with their units
-_SECONDS = "datum.value < 1 ? format(datum.value * 1000, '~g') + ' ms' : format(datum.value, '~g') + ' s'"
+_SECONDS = "datum.value == 0 ? '0' : datum.value < 1 ? format(datum.value * 1000, '~g') + ' ms' : format(datum.value, '~g') + ' s'"
 _PERCENT = "format(datum.value * 100, '~g') + ' %'"
 
 
@@ -133,7 +133,7 @@ def heat(figure: Figure, narrow: bool) -> Any:
     )
     hours = figure.facts["span_ns"] / 3_600_000_000_000
     form = "%H:%M" if hours <= 36 else "%d %b %H:%M" if hours <= 96 else "%d %b"
-    count = 3 if narrow else 5 if hours <= 96 else 8
+    count: Any = 3 if narrow else 5 if hours <= 96 else 8
     if hours > 96:
         count = {"interval": "day", "step": max(1, round(hours / 24 / (4 if narrow else 8)))}
     x = alt.X(

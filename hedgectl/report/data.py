@@ -55,16 +55,17 @@ def bands(con: duckdb.DuckDBPyConnection) -> Figure:
     first, last = found[0], found[-1]
     grown = {p: last[f"{p}_ms"] - first[f"{p}_ms"] for p in shown}
     most = max(shown, key=lambda p: grown[p])
-    says = (
-        f"The fastest half takes {ms(first['mean_ms'])} in the mean, the {names[-1]} {ms(last['mean_ms'])}. "
-        f"Most of the difference is {most.replace('_', ' ')}: {ms(first[f'{most}_ms'])} grows to {ms(last[f'{most}_ms'])}."
-        if len(found) > 1
-        else f"All requests take {ms(first['mean_ms'])} in the mean."
-    )
+    told = [f"All requests take {ms(first['mean_ms'])} in the mean."]
+    if len(found) > 1:
+        told = [f"The fastest half takes {ms(first['mean_ms'])} in the mean, the {names[-1]} {ms(last['mean_ms'])}."]
     if shown == ["other"]:
-        says += " No part is timed: log the first token, or the engine's queue and prefill, to divide it."
-    elif "unsplit" in drawn:
-        says += " Unsplit is time before the first token that this log cannot divide into queue and prefill."
+        told.append("No part is timed: log the first token, or the engine's queue and prefill, to divide it.")
+    elif len(found) > 1:
+        grows = f"{ms(first[f'{most}_ms'])} grows to {ms(last[f'{most}_ms'])}"
+        told.append(f"Most of the difference is {most.replace('_', ' ')}: {grows}.")
+    if "unsplit" in drawn:
+        told.append("Unsplit is time before the first token that this log cannot divide into queue and prefill.")
+    says = " ".join(told)
     table = Table(
         ("band", "requests", "from", "to", "mean", *(p.replace("_", " ") for p in shown)),
         [
@@ -132,7 +133,7 @@ def slot_for(span_ns: int, longer_than: int = 0) -> int:
 
 def _thin(found: Rows) -> bool:
     """Too few attempts in a cell for its share to mean anything."""
-    return sum(r["attempts"] for r in found) < 2 * FEW * len(found)
+    return bool(sum(r["attempts"] for r in found) < 2 * FEW * len(found))
 
 
 def _slots(con: duckdb.DuckDBPyConnection, start: int, end: int, slot_ns: int, limit: float) -> Rows:
