@@ -74,13 +74,13 @@ def view(doc: dict[str, Any]) -> View:
         blocks.append(Table("", ("replica", "over time"), rows, caption=caption))
     routing = doc.get("routing") or {}
     if routing.get("seen"):
-        blocks.append(
-            Text(
-                f"{routing['seen'].replace('_', ' ')}: {share(routing.get('share_to_least_outstanding'))} went to the least "
-                f"outstanding replica, {share(routing.get('by_chance'))} would by chance",
-                "routing",
+        text = routing["seen"].replace("_", " ")
+        if routing.get("share_to_least_outstanding") is not None:
+            text += (
+                f": {share(routing['share_to_least_outstanding'])} went to the least outstanding replica, "
+                f"{share(routing.get('by_chance'))} would by chance"
             )
-        )
+        blocks.append(Text(text, "routing"))
     differs = doc.get("differs_by") or []
     if differs:
         rows = [

@@ -11,12 +11,15 @@ from hedgectl.cli.views.notes import notes
 def view(doc: dict[str, Any]) -> View:
     if not doc["rows"]:
         return [Text("no difference"), Rows(()), *notes(doc)]
-    told = "it matters" if doc["matters"] else "none of it matters"
+    matter = sum(bool(r["matters"]) for r in doc["rows"])
+    told = f"{matter or 'none'} of them {'matter' if matter > 1 else 'matters'}"
+    if len(doc["rows"]) == 1:
+        told = "it matters" if matter else "it does not matter"
     rows = [
         (r["field"], _cell(r["old"]), _cell(r["new"]), "yes" if r["matters"] else "no", r["why"]) for r in doc["rows"]
     ]
     return [
-        Text(f"{len(rows)} differences: {told}"),
+        Text(f"{len(rows)} {'difference' if len(rows) == 1 else 'differences'}: {told}"),
         Table("", _COLUMNS, rows, doc["rows"], main=True, left=5),
         *notes(doc),
     ]
