@@ -82,6 +82,8 @@ _OTHER_NAMES = {
     "http_status": "status", "arrival_ns": "ts_ns",
 }  # fmt: skip
 
+_UNIT_WORDS = {"ns": "nano", "us": "micro", "ms": "milli", "s": "sec", "min": "minute"}
+
 
 def nearest(word: str, words: list[str]) -> str | None:
     """The name out of ``words`` that ``word`` was probably meant to be, or None."""
@@ -93,7 +95,9 @@ def key(name: str, *, where: str) -> Key:
     """The key called ``name``. Raises UsageError with the nearest name for one that is not in the list."""
     if name in KEYS:
         return KEYS[name]
-    near = _OTHER_NAMES.get(name.lower()) or nearest(name, list(KEYS))
+    stem, _, unit = name.lower().rpartition("_")
+    spelled = next((f"{stem}_{u}" for u in UNITS if unit.startswith(_UNIT_WORDS.get(u, u))), "")
+    near = spelled if spelled in KEYS else _OTHER_NAMES.get(name.lower()) or nearest(name, list(KEYS))
     raise UsageError(
         f"no field is called {name!r}",
         where=where,

@@ -18,34 +18,34 @@ from hedgectl.formats.detect import Record, Sample, refuse_aggregates, suggest_u
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "ts": ("ts", "starttime", "start", "requesttime", "requeststart", "startedat", "timestamp", "time", "createdat", "clientstart",
-           "requesttimestamp", "eventtime", "date", "datetime", "launchtime", "receivedat", "requestreceivedms", "starttimestamp", "startat"),
+           "requesttimestamp", "eventtime", "date", "datetime", "launchtime", "when", "datetimeutc", "receivedat", "requestreceivedms", "starttimestamp", "startat"),
     "end": ("endtime", "end", "endedat", "finishedat", "clientend", "requestend", "completedat", "finishtime", "endtimestamp"),
     "first_token": ("firsttokentime", "completionstarttime", "firsttokenat", "servefirsttoken", "firsttoken", "serverfirsttoken"),
-    "request_id": ("requestid", "reqid", "id", "traceid", "correlationid", "callid", "xrequestid", "uuid"),
+    "request_id": ("requestid", "reqid", "id", "traceid", "correlationid", "callid", "xrequestid", "uuid", "req"),
     "attempt": ("attempt", "attemptno", "attemptnumber", "try", "trynumber"),
     "attempt_id": ("attemptid", "spanid"),
     "hedge_role": ("hedgerole", "role", "attempttype"),
     "replica": ("replica", "replicaid", "upstream", "upstreamhost", "upstreamaddr", "backend", "pod", "podname", "host", "hostname",
                 "server", "instance", "deployment", "modelid", "endpoint", "targetpod", "worker", "node", "node id", "apibase"),
     "pool": ("pool", "zone", "region", "cluster", "az"),
-    "model": ("model", "modelname", "modelgroup", "requestmodel", "engine"),
+    "model": ("model", "modelname", "modelgroup", "requestmodel", "engine", "llm"),
     "route": ("route", "path", "endpointname", "operation", "feature", "useCase".lower(), "task", "calltype"),
     "segment": ("segment", "tier", "plan", "tenant", "team", "customer", "org", "class"),
     "provider": ("provider", "vendor", "llmprovider"),
-    "status": ("status", "statuscode", "httpstatus", "responsecode", "responsestatus", "code", "outcome", "success"),
+    "status": ("status", "statuscode", "httpstatus", "responsecode", "responsestatus", "code", "outcome", "success", "http", "httpcode"),
     "error": ("error", "errormessage", "err", "exception"),
     "streamed": ("stream", "streamed", "streaming", "isstream", "isstreaming"),
     "e2e": ("e2e", "latency", "duration", "elapsed", "totaltime", "responsetime", "endtoend", "e2elatency", "totallatency",
             "requestduration", "durationtotal", "total", "latencytotal", "requestlatency", "took", "walltime"),
-    "ttft": ("ttft", "timetofirsttoken", "firsttokenlatency", "ttfb", "firsttoken", "timetofirstbyte", "timetofirstchunk", "ttfc"),
+    "ttft": ("ttft", "timetofirsttoken", "firsttokenlatency", "ttfb", "firsttoken", "timetofirstbyte", "timetofirstchunk", "ttfc", "firstbyte", "firstchunk"),
     "queue": ("queue", "queuetime", "queuewait", "waittime", "timeinqueue", "queued"),
     "prefill": ("prefill", "prefilltime", "timeinprefill"),
     "decode": ("decode", "decodetime", "generationtime", "timeindecode"),
     "tool_wait": ("toolwait", "tooltime"),
-    "prompt_tokens": ("prompttokens", "inputtokens", "tokensin", "promptlen", "inputlen", "numprompttokens", "tokensinput", "tokensprompt"),
+    "prompt_tokens": ("prompttokens", "inputtokens", "tokensin", "promptlen", "inputlen", "numprompttokens", "tokensinput", "tokensprompt", "intok", "intokens", "prompttok"),
     "cached_tokens": ("cachedtokens", "cachereadinputtokens", "cachedinputtokens", "cachereadtokens"),
     "completion_tokens": ("completiontokens", "outputtokens", "tokensout", "outputlen", "generatedtokens", "generationtokens",
-                          "numoutputtokens", "tokensoutput", "tokenscompletion"),
+                          "numoutputtokens", "tokensoutput", "tokenscompletion", "outtok", "outtokens"),
     "reasoning_tokens": ("reasoningtokens", "thinkingtokens"),
     "request_bytes": ("requestbytes", "bytesin", "bytesreceived", "requestsize"),
     "response_bytes": ("responsebytes", "bytesout", "bytessent", "responsesize"),
@@ -188,6 +188,8 @@ def _lines(chosen: Mapping[str, str], flat: Sequence[Record]) -> list[str]:
             lines.append(f"cost_{currency} = {quoted}  # {'currency from the name' if found else 'is this US dollars?'}; {example}")
         else:
             lines.append(f"{key} = {quoted}  # {example}")
+    if not {"ts", "end"} & chosen.keys():
+        lines.append('# ts = "..."  # no field looks like a time: name the start of the request; an epoch with its unit, as in ts_ms')
     if not {"e2e", "ttft"} & chosen.keys() and not {"ts", "end"} <= chosen.keys():
         lines.append('# e2e_?? = "..."  # no field looks like a duration: name one, with its unit')
     return lines
