@@ -127,6 +127,8 @@ class ScreenProjector:
         paired: dict[str, Paired] = {}
         for metric, own, hedged in (("e2e", w.e2e_s, found.e2e_s), ("ttft", w.ttft_s, found.ttft_s)):
             kept = w.status[rows] != ERROR
+            if not bool(np.isfinite(own).any()):
+                hedged = np.full_like(hedged, np.nan)  # what no request shows cannot be told of those with a copy
             values = np.concatenate((own[untouched], hedged[kept].ravel()))
             weight = np.concatenate((w.weight[untouched], (found.weight[kept] * w.weight[rows][kept][:, None]).ravel()))
             still_cut = cut[rows][kept][:, None] & ~found.won[kept]
