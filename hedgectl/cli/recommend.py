@@ -56,7 +56,11 @@ def recommend(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option("--by", metavar="FIELD", help="one decision a model and route, or a size_class of prompts"),
+        typer.Option(
+            "--by",
+            metavar="FIELD",
+            help="route: a decision for each route too, not only each model; size_class: one for each size of prompts",
+        ),
     ] = None,
     budget: Annotated[
         str | None,

@@ -27,7 +27,9 @@ def restore(con: DuckDBPyConnection, folder: Path) -> None:
     """Fills the empty history tables of an in-memory database from the state folder, if it holds any."""
     if not folder.is_dir():
         raise UsageError(
-            f"there is no state folder {folder}", where=str(folder), hint="create it; it keeps a few kB between runs"
+            f"there is no state folder {folder}",
+            where=str(folder),
+            hint=f"mkdir {folder}; it keeps a few kB between runs and is not created unasked",
         )
     document = files.read_json(folder / NAME)
     if document is None:

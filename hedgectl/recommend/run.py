@@ -59,7 +59,10 @@ def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Optio
         seen.add(one.workload)
         notes += [n for n in _source_notes(one) if n not in notes]
     if not entries:
-        raise InputError("no request is left in the selection", hint="widen --since, --until, --window or --where")
+        raise InputError(
+            "no request is left in the selection",
+            hint="widen --since, --until, --window or --where; a request without a time is in no selection: hedgectl check counts them",
+        )
     document = PolicyDocument(
         as_of=prepared.as_of or _EPOCH,
         policies=tuple(sorted(entries, key=lambda e: (-_slowness(e, chosen), e.scope.name))),
