@@ -57,7 +57,7 @@ def read_json(path: Path) -> Any:
         raise InputError(f"cannot read {path}: {error}", where=str(path)) from error
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         hint = f"restore it from {path.name}{PREVIOUS}, or remove it to start anew"
         raise InputError(f"{path} is not JSON: {error}", where=str(path), hint=hint) from error
 

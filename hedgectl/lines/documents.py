@@ -158,7 +158,7 @@ def _data(piece: str) -> list[Record] | None:
     """The elements of a top-level ``data`` list, as they were written; None if the object has none."""
     try:
         value = json.loads(piece, strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     data = value.get("data")
     if not isinstance(data, list):

@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     try:
         cases = json.loads(given.file.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         print(f"hedgectl.sim.validate: error: {given.file} cannot be read as JSON: {error}", file=sys.stderr)
         return 2
     if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases) or given.requests < 1:

@@ -71,7 +71,8 @@ WITH x AS (
                 WHEN ts_s IS NULL AND end_s IS NULL AND e2e_s IS NULL AND ttft_s IS NULL THEN 'no_request_field'
                 WHEN e2e_s IS NULL AND end_s IS NULL AND ttft_s IS NULL AND status_s IS NULL AND request_id_s IS NULL
                     THEN 'no_request_field' END AS not_request,
-           CASE WHEN (ts_s IS NOT NULL AND ts IS NULL) OR (end_s IS NOT NULL AND end_at IS NULL) THEN 'bad_time'
+           CASE WHEN (ts_s IS NOT NULL AND ts IS NULL) OR (end_s IS NOT NULL AND end_at IS NULL)
+                     OR coalesce(ts, end_at) NOT BETWEEN -7258118399999999999 AND 7258118399999999999 THEN 'bad_time'
                 WHEN {{timed}} AND ts_s IS NULL AND end_s IS NULL THEN 'no_time'
                 WHEN e2e_s IS NOT NULL AND e2e IS NULL THEN
                     CASE WHEN {{unitless}} AND TRY_CAST(e2e_s AS DOUBLE) IS NOT NULL THEN 'no_unit' ELSE 'bad_duration' END
