@@ -102,18 +102,17 @@ def bands(figure: Figure, narrow: bool) -> Any:
     return _finish(chart, narrow=narrow)
 
 
-_HEAT_NAMES = ("none slow", "up to 5 %", "to 10 %", "to 25 %", "to 50 %", "50 % and more", "under 5 attempts")
+_HEAT_NAMES = ("none slow", "up to 5 %", "to 10 %", "to 25 %", "to 50 %", "50 % and more")
 
 
-def _levels(figure: Figure) -> Any:
+def _levels() -> Any:
     import altair as alt
 
-    del figure
     return alt.Color(
         "name:N",
         title="share of slow ones",
         sort=None,
-        scale=alt.Scale(domain=list(_HEAT_NAMES[:6]), range=list(theme.LEVELS)),
+        scale=alt.Scale(domain=list(_HEAT_NAMES), range=list(theme.LEVELS)),
         legend=alt.Legend(symbolType="square", symbolStrokeWidth=0, columns=3, titleOrient="top"),
     )
 
@@ -143,7 +142,7 @@ def heat(figure: Figure, narrow: bool) -> Any:
         axis=alt.Axis(format=form, grid=False, tickCount=count, labelOverlap=True),
     )
     base = alt.Chart(_data(figure, _named(figure)))
-    cells = base.mark_rect(stroke=theme.EDGE, strokeWidth=0.5).encode(y=y, x=x, x2="to:T", color=_levels(figure))
+    cells = base.mark_rect(stroke=theme.EDGE, strokeWidth=0.5).encode(y=y, x=x, x2="to:T", color=_levels())
     slots = max(figure.facts["slots"], 1)
     room = (_plot(narrow) - (30 if narrow else 50)) / slots
     crosses = (
@@ -169,7 +168,7 @@ def week(figure: Figure, narrow: bool) -> Any:
         scale=alt.Scale(domain=list(range(24))),
     )
     base = alt.Chart(_data(figure, _named(figure)))
-    cells = base.mark_rect(stroke=theme.EDGE, strokeWidth=1).encode(y=y, x=x, color=_levels(figure))
+    cells = base.mark_rect(stroke=theme.EDGE, strokeWidth=1).encode(y=y, x=x, color=_levels())
     crosses = base.transform_filter("datum.level == 5").mark_text(text="×", color=theme.ON_FILL).encode(y=y, x=x)
     outline = (
         base.transform_filter("datum.window")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -235,11 +234,8 @@ def _how(found: Rows, totals: Mapping[str, Sequence[int]]) -> str:
     )
 
 
-LEVELS = ("none", "up to 5 %", "5 to 10 %", "10 to 25 %", "25 to 50 %", "50 % and more")
-
-
 def level(slow: int, attempts: int) -> int:
-    """Place in LEVELS; -1 where too few attempts stand behind it."""
+    """Class of a share of slow ones: 0 none, 1 to 5 %, 2 to 10 %, 3 to 25 %, 4 to 50 %, 5 more; -1 with too few attempts."""
     if attempts < FEW:
         return -1
     part = slow / attempts
@@ -381,7 +377,7 @@ def quality(con: duckdb.DuckDBPyConnection, checked: Mapping[str, Any]) -> list[
         [(r["rule"].replace("_", " "), r["question"], count(r["offenders"])) for r in checked["rules"]],
         left=2,
     )
-    return [seen, replace(Figure("checks", "Data checks", says, n), table=table)]
+    return [seen, Figure("checks", "Data checks", says, n, table=table)]
 
 
 def _clock(ns: int) -> str:
