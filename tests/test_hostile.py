@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -78,3 +77,22 @@ def test_times_at_the_end_of_the_clock_are_rejected_and_stop_nothing(run: Any, t
     (tmp_path / "t.jsonl").write_text(GOOD + "".join(row(9, ts=t) + "\n" for t in times))
     found = totals(run("ingest", "t.jsonl", "--db", "d.duckdb", "-o", "json"))
     assert (found["accepted"], found["rejected"]) == (4, len(times))
+
+
+def test_names_cannot_colour_reorder_or_break_what_is_printed(run: Any, tmp_path: Path) -> None:
+    names = ["a\tb\nc\x1b[31m", "m\u202egpj", "=cmd|' /C calc'!A0", "plain|bar", "\x9bx"]
+    (tmp_path / "n.jsonl").write_text("".join(row(i, model=name) + "\n" for i, name in enumerate(names)))
+    for fmt in ("table", "md", "csv"):
+        code, out, err = run("breakdown", "n.jsonl", "--by", "model", "-o", fmt)
+        assert code == 0, err
+        assert fmt == "csv" or not set("\t\x1b\x9b\u202e") & set(out), fmt
+    import csv
+
+    assert {line["model"] for line in csv.DictReader(out.splitlines(keepends=True))} == {*names, "'" + names[2]} - {names[2]}
+    code, out, _ = run("breakdown", "n.jsonl", "--by", "model", "-o", "json")
+    assert {group["key"]["model"] for group in json.loads(out)["groups"]} == set(names)
+    code, out, _ = run("breakdown", "n.jsonl", "--model", names[2], "-o", "json")
+    assert json.loads(out)["groups"][0]["requests"] == 1
+    code, _, err = run("breakdown", "no\x1b[2Jsuch\n.jsonl")
+    assert code == 4
+    assert "\x1b" not in err

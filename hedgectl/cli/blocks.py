@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hedgectl.cli import visible
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -71,26 +73,32 @@ def terminal(view: View, *, width: int, color: bool) -> str:
                 grid.add_column(width=9, no_wrap=True)
                 grid.add_column(overflow="fold")
                 grid.add_row(
-                    RichText(block.label, style="bold" if color else ""), RichText(block.text, style=block.style)
+                    RichText(block.label, style="bold" if color else ""),
+                    RichText(visible.lines(block.text), style=block.style),
                 )
                 console.print(grid)
             else:
-                console.print(RichText(block.text, style=block.style))
+                console.print(RichText(visible.lines(block.text), style=block.style))
         elif isinstance(block, Table):
             # the title is a line of its own: inside the table it would be wrapped to the table's width
             if block.title:
-                console.print(RichText(f"\n{block.title}", style="bold" if color else ""))
+                console.print(RichText("\n" + visible.one_line(block.title), style="bold" if color else ""))
             table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if color else "")
             for index, name in enumerate(block.columns):
                 text = index < block.left or not name  # a column without a name holds bars or remarks
                 # a number is never broken from its unit: only text columns give way on a narrow terminal
-                widest = 0 if text else max((len(row[index]) for row in block.rows), default=0)
-                table.add_column(name, justify="left" if text else "right", overflow="fold", min_width=widest or None)
+                widest = 0 if text else max((len(visible.one_line(row[index])) for row in block.rows), default=0)
+                table.add_column(
+                    visible.one_line(name),
+                    justify="left" if text else "right",
+                    overflow="fold",
+                    min_width=widest or None,
+                )
             for row in block.rows:
-                table.add_row(*[RichText(cell) for cell in row])
+                table.add_row(*[RichText(visible.one_line(cell)) for cell in row])
             console.print(table)
             if block.caption:
-                console.print(RichText(block.caption))
+                console.print(RichText(visible.lines(block.caption)))
     return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n"))
 
 
@@ -99,22 +107,23 @@ def markdown(view: View) -> str:
     parts: list[str] = []
     for block in view:
         if isinstance(block, Text) and block.text:
-            parts.append(f"**{block.label}**: {block.text}" if block.label else block.text)
+            text = visible.lines(block.text)
+            parts.append(f"**{block.label}**: {text}" if block.label else text)
         elif isinstance(block, Table):
-            lines = [f"**{block.title}**", ""] if block.title else []
+            lines = [f"**{visible.one_line(block.title)}**", ""] if block.title else []
             lines.append("| " + " | ".join(_cell(c) for c in block.columns) + " |")
             lines.append(
                 "|" + "|".join(" --- " if i < block.left else " ---: " for i in range(len(block.columns))) + "|"
             )
             lines += ["| " + " | ".join(_cell(c) for c in row) + " |" for row in block.rows]
             if block.caption:
-                lines += ["", block.caption]
+                lines += ["", visible.lines(block.caption)]
             parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 
 def csv_text(view: View) -> str:
-    """The main records as RFC 4180 CSV with a header and LF line ends."""
+    """The main records as RFC 4180 CSV with a header and LF line ends; a text like a formula gets a ``'`` before it."""
     records = _records(view)
     names: list[str] = []
     for record in records:
@@ -124,7 +133,10 @@ def csv_text(view: View) -> str:
     writer.writeheader()
     for record in records:
         writer.writerow(
-            {k: json.dumps(v, ensure_ascii=False) if isinstance(v, dict | list) else v for k, v in record.items()}
+            {
+                k: json.dumps(v, ensure_ascii=False) if isinstance(v, dict | list) else visible.cell(v)
+                for k, v in record.items()
+            }
         )
     return buffer.getvalue()
 
@@ -144,4 +156,4 @@ def _records(view: View) -> Sequence[dict[str, Any]]:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return visible.one_line(text.replace("\n", " ")).replace("|", "\\|")

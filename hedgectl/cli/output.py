@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hedgectl.cli import visible
 from hedgectl.errors import HedgectlError, UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def write_text(text: str, out: Path | None) -> None:
     """Writes data to stdout, or atomically to the file ``out``: a reader sees the old file or the new one, never half."""
     if out is None or str(out) == "-":
         try:
-            sys.stdout.buffer.write(text.encode("utf-8"))
+            sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             raise ReaderGone from None
@@ -56,7 +57,7 @@ def write_text(text: str, out: Path | None) -> None:
             f"cannot write {out}: {error.strerror}", where=str(out.parent), hint="choose another --out"
         ) from error
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
@@ -120,24 +121,24 @@ def flush() -> None:
 
 def error(failure: HedgectlError) -> None:
     """``hedgectl: error: WHAT``, then ``where:`` and ``hint:`` lines, on stderr."""
-    lines = [f"hedgectl: error: {failure.what}"]
+    lines = [f"hedgectl: error: {visible.lines(failure.what)}"]
     if failure.where:
-        lines.append(f"  where: {failure.where}")
+        lines.append(f"  where: {visible.one_line(failure.where)}")
     if failure.hint:
-        lines.append(f"  hint:  {failure.hint}")
+        lines.append(f"  hint:  {visible.lines(failure.hint)}")
     _stderr("\n".join(lines))
 
 
 def message(text: str) -> None:
     """A line for people on stderr; silent with ``-q``."""
     if not _quiet:
-        _stderr(f"hedgectl: {text}")
+        _stderr(f"hedgectl: {visible.lines(text)}")
 
 
 def detail(text: str) -> None:
     """A line for people who asked for more with ``-v``."""
     if _verbose:
-        _stderr(f"hedgectl: {text}")
+        _stderr(f"hedgectl: {visible.lines(text)}")
 
 
 def notes(doc: dict[str, Any]) -> None:
@@ -159,9 +160,9 @@ class Progress:
             return
         self._shown = text
         if self._live:
-            _stderr(f"\r\x1b[2K{text}", end="")
+            _stderr(f"\r\x1b[2K{visible.one_line(text)}", end="")
         elif _verbose:
-            _stderr(f"hedgectl: {text}")
+            _stderr(f"hedgectl: {visible.lines(text)}")
 
     def clear(self) -> None:
         if self._live and self._shown:
