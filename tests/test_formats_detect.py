@@ -49,6 +49,9 @@ def test_a_document_that_is_larger_than_the_sample_gives_its_whole_elements() ->
     assert len(detect.sample_of([text]).records) == 2
     wrapped = json.dumps({"data": [PLAIN, PLAIN, PLAIN]})[:-20]
     assert len(detect.sample_of([wrapped]).records) == 2
+    columns = json.dumps({"meta": [{"name": "data", "data": []}], "data": [PLAIN, PLAIN, PLAIN], "rows": 3})[:-30]
+    assert len(detect.sample_of([columns]).records) == 2
+    assert detect.page_start('{"inner": {"data": [{"a": 1}') == -1
 
 
 def test_a_quoted_comma_and_a_short_row_in_csv() -> None:

@@ -67,6 +67,9 @@ def sample_of(lines: Sequence[str], *, parquet_rows: Sequence[Record] | None = N
     return Sample("text", (), (), kept)
 
 
+_PAGE_HEAD = 16384  # characters in which a page has to come to its data
+
+
 def _json_lines(lines: Iterable[str]) -> Iterable[tuple[Record, str]]:
     for line in lines:
         if line.lstrip()[:1] not in ("{", "["):
@@ -88,6 +91,17 @@ def _wrapped(value: Mapping[str, Any]) -> list[Any] | None:
     return data if isinstance(data, list) and data and isinstance(data[0], dict) else None
 
 
+def page_start(body: str) -> int:
+    """Where the list of a cut ``{..., "data": [`` begins, -1 if none does: other keys, such as a list of columns, may stand before it."""
+    for found in re.finditer(r'"data"\s*:\s*\[', body[:_PAGE_HEAD]):
+        try:
+            json.loads(body[: found.end()] + "]}")  # whole only if the key is one of the object itself
+        except (ValueError, RecursionError):
+            continue
+        return found.end() - 1
+    return -1
+
+
 def _json_document(text: str) -> Iterable[tuple[Record, str]]:
     """Records of one document that spans lines; whole elements only if the head ends inside it."""
     body = text.lstrip()
@@ -98,7 +112,7 @@ def _json_document(text: str) -> Iterable[tuple[Record, str]]:
     except RecursionError:
         return
     except ValueError:
-        at = body.find("[") if body[0] == "[" or re.match(r'\{\s*"data"\s*:\s*\[', body) else -1
+        at = body.find("[") if body[0] == "[" else page_start(body)
         if at < 0:
             if record := _cut_object(body):
                 yield record, body

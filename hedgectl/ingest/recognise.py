@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hedgectl import sql
 from hedgectl.errors import InputError
 from hedgectl.formats.catalogue import Format, load_all
-from hedgectl.formats.detect import Sample, detect, field_report, refuse_aggregates, sample_of, terms
+from hedgectl.formats.detect import Sample, detect, field_report, page_start, refuse_aggregates, sample_of, terms
 from hedgectl.ingest.ledger import HEAD_BYTES
 from hedgectl.ingest.reading import Opened
 from hedgectl.lines import ENVELOPES, STDIN, Unwrapper, decode, find_envelope, kind_of, take_off
@@ -127,15 +127,11 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
         whole = _loads(text)
         if whole is None:
             # a page larger than the sample
-            return bool(text.lstrip().startswith("{")) and '"data"' in text[:2000] and _first_item_is_object(text)
+            body = text.lstrip()
+            return body.startswith("{") and (at := page_start(body)) >= 0 and body[at + 1 :].lstrip().startswith("{")
         values = [whole] if isinstance(whole, dict) else []
     pages = [v for v in values if isinstance(v.get("data"), list) and (not v["data"] or isinstance(v["data"][0], dict))]
     return bool(pages) and len(pages) * 2 >= len(values)
-
-
-def _first_item_is_object(text: str) -> bool:
-    behind = text.split('"data"', 1)[1].lstrip(" \t\r\n:")
-    return behind.startswith("[") and behind[1:].lstrip().startswith("{")
 
 
 def _document_envelope(text: str) -> str | None:
