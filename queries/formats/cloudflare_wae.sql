@@ -1,8 +1,8 @@
 -- format: cloudflare_wae
--- title: Cloudflare Workers Analytics Engine, SQL API, JSONEachRow
+-- title: Cloudflare Workers Analytics Engine, SQL API, JSON and JSONEachRow
 -- spec: https://developers.cloudflare.com/analytics/analytics-engine/sql-api/
 -- source: writeDataPoint({indexes: [tenant], blobs: [model, provider, status], doubles: [e2e_ms, ttft_ms, prompt_tokens, completion_tokens]}), then
---   SELECT * FROM dataset FORMAT JSONEachRow on the SQL API
+--   SELECT * FROM dataset FORMAT JSONEachRow (or JSON, its default) on the SQL API
 -- input: json
 -- detect: _sample_interval, timestamp, double1
 -- clock: time of the data point, to 1 s, UTC
