@@ -34,11 +34,7 @@ def view(doc: dict[str, Any]) -> View:
             main=True,
             left=2,
         ),
-        Text(
-            f"{count(totals['requests'])} requests, {count(totals['attempts'])} attempts; {window(doc)}"
-            if doc.get("window")
-            else f"{count(totals['requests'])} requests, {count(totals['attempts'])} attempts"
-        ),
+        Text(_read(doc)),
     ]
     rejects = [(f["path"], r) for f in files for r in f.get("rejects", [])]
     if rejects:
@@ -50,3 +46,12 @@ def view(doc: dict[str, Any]) -> View:
         known = ", ".join(f"{k} {share(v, 0)}" for k, v in coverage.items())
         blocks.append(Text(known, label="observed"))
     return [*blocks, *notes(doc)]
+
+
+def _read(doc: dict[str, Any]) -> str:
+    """What these files brought, and the window of all that is held, which is the same thing at first."""
+    brought = f"{count(doc['totals']['requests'])} requests, {count(doc['totals']['attempts'])} attempts"
+    if not doc.get("window"):
+        return brought
+    held = window(doc)
+    return held if held.endswith(brought) else f"{brought}; {held}"
