@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from test_recommend import only
 
+from hedgectl import analysis, decompose
 from hedgectl.model import CENSORED, OK, Workload
-from hedgectl.recommend import delay, identified
+from hedgectl.recommend import Options, delay, identified, recommend
 
 DAYS = 14
 PER_DAY = 20_000
@@ -147,3 +150,59 @@ def test_a_recommendation_on_a_hedged_log_says_how_far_its_p99_is_known() -> Non
     clean = only(logged(isolated(np.random.default_rng(7)), None))
     assert "identified" not in clean["projection"]
     assert not any(n["code"] == "not_identified" for n in clean["notes"])
+
+
+MAPPING = """
+one_row = "request"
+[fields]
+ts = "t"
+request_id = "id"
+e2e_ms = "d"
+hedged = "h"
+hedge_delay_ms = "wait"
+hedge_won = "won"
+completion_tokens = "n"
+[constants]
+streamed = false
+model = "chat"
+"""
+
+
+def decided(folder: Path, day: Day, after_s: float | None) -> dict[str, Any]:
+    """The decision from a file in which a row is a whole request: who lost, and how long it would have taken, is not there."""
+    n = 6000
+    primary, copy = day.primary[:n], day.copy[:n]
+    late = np.zeros(n, dtype=bool) if after_s is None else primary > after_s
+    won = late & ((after_s or 0.0) + copy < primary)
+    e2e = np.where(won, (after_s or 0.0) + copy, primary)
+    rows = [
+        {"t": f"2026-11-{1 + k // 1000:02d}T10:{k % 1000 // 20:02d}:{k % 20 * 3:02d}Z", "id": f"r{k}"}
+        | {"d": round(float(e2e[k]) * 1e3, 3), "n": 100, "h": bool(late[k]), "won": bool(won[k])}
+        | ({"wait": (after_s or 0.0) * 1e3} if late[k] else {})
+        for k in range(n)
+    ]
+    log, mapping = folder / f"log-{after_s}.jsonl", folder / "mine.toml"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    mapping.write_text(MAPPING)
+    options = Options(limits=delay.Limits(margin_s=0.1), copy_length="independent")
+    with analysis.opened(analysis.Logs([str(log)], map_file=mapping), decompose.Selection()) as found:
+        document = recommend(found.con, found.prepared, options)
+    (entry,) = document["policies"]
+    return entry | {"notes": document["notes"]}
+
+
+def test_a_log_of_whole_requests_with_invisible_losers_gives_the_same_delays(tmp_path: Path) -> None:
+    day = isolated(np.random.default_rng(8))
+    before, after = decided(tmp_path, day, None), decided(tmp_path, day, 2.0)
+    at_budget = [e["hedge"]["delays"]["response"]["at_budget_ms"] for e in (before, after)]
+    assert at_budget[1] == pytest.approx(at_budget[0], rel=0.02)
+    rule = [e["hedge"]["delay_rule"] for e in (before, after)]
+    assert rule[1]["floor_ms"] == pytest.approx(rule[0]["floor_ms"], rel=0.02)
+    assert rule[1]["ceiling_ms"] == pytest.approx(rule[0]["ceiling_ms"], rel=0.02)
+    shown = [e["projection"]["unhedged"]["e2e_ms"] for e in (before, after)]
+    assert shown[1]["p95"] == pytest.approx(shown[0]["p95"], rel=0.02)
+    # Nearly every slow primary was cut: its p99 is a bound here, and never the time at which it was cut.
+    assert shown[1]["p99"] is None
+    assert shown[1]["at_least"]["p99"] >= 2000.0
+    codes = {n["code"] for n in after["notes"]}
+    assert {"already_hedged", "not_identified"} <= codes

@@ -215,7 +215,7 @@ def _projection(policy: dict[str, Any]) -> list[Block]:
     if ready.get("hedged_ratio") is not None:
         text = f"{share(ready.get('unhedged_ratio'))} now, {share(ready['hedged_ratio'])} hedged"
         text += f", within {ms(ready['time_ms'])} less {ms(ready['safety_ms'])} of safety"
-        blocks.append(Text(text, "ready in time"))
+        blocks.append(Text(text, "in time"))
     cost = projection.get("cost") or {}
     if cost.get("delta_ratio") is not None:
         band = ""
@@ -274,7 +274,7 @@ def _month(projection: dict[str, Any]) -> list[Block]:
             text += f"; {count(requests['slower_requests'])} later, by {ms(requests['slower_mean_ms'])}"
         if bill.get("cost_per_p99_second") is not None:
             text += f"; {money(bill['cost_per_p99_second'], bill['currency'])} for each second of p99"
-        blocks.append(Text(text, "in 30 days"))
+        blocks.append(Text(text, "a month"))
     if "in_flight_peak" in quota:
         pairs = [
             (name, quota[f"{key}_unhedged"], quota[key])
@@ -284,6 +284,6 @@ def _month(projection: dict[str, Any]) -> list[Block]:
                 ("in flight", "in_flight_peak"),
             )
         ]
-        text = ", ".join(f"{name} {count(before)} to {count(after)}" for name, before, after in pairs)
-        blocks.append(Text(text, "at the peak"))
+        text = ", ".join(f"{name} {count(before)} to {count(after)}" for name, before, after in pairs if after is not None)
+        blocks.append(Text(text, "at peak"))
     return blocks
