@@ -235,8 +235,8 @@ def _primary_prompt(workload: Workload, prices: Prices | None, own: Floats, rows
     )
 
 
-def quota_peak(workload: Workload, rows: Ints, delay_s: float) -> dict[str, int]:
-    """Requests and tokens in the busiest minute, copies included: what a rate limit has to allow."""
+def quota_peak(workload: Workload, rows: Ints, delay_s: float) -> dict[str, int | None]:
+    """Requests and tokens in the busiest minute, copies included: what a rate limit has to allow. Tokens are None where none are logged."""
     w = workload
     if not len(w):
         return {"requests_per_minute_peak": 0, "tokens_per_minute_peak": 0}
@@ -247,4 +247,8 @@ def quota_peak(workload: Workload, rows: Ints, delay_s: float) -> dict[str, int]
     weight = np.concatenate((w.weight, w.weight[rows]))
     count = np.bincount(minute, weight)
     volume = np.bincount(minute, weight * np.concatenate((tokens, tokens[rows])))
-    return {"requests_per_minute_peak": round(float(count.max())), "tokens_per_minute_peak": round(float(volume.max()))}
+    logged = bool(((w.prompt_tokens >= 0) | (w.completion_tokens >= 0)).any())
+    return {
+        "requests_per_minute_peak": round(float(count.max())),
+        "tokens_per_minute_peak": round(float(volume.max())) if logged else None,
+    }

@@ -85,7 +85,7 @@ def gpu(unhedged: Arm, hedged: Arm, options: Options) -> dict[str, Any] | None:
     return found
 
 
-def quota(workload: Workload, rows: Ints, delay_s: float) -> dict[str, int]:
+def quota(workload: Workload, rows: Ints, delay_s: float) -> dict[str, int | None]:
     """Requests and tokens in the busiest minute and requests in flight at once, with the copies and without them."""
     none: Ints = np.zeros(0, dtype=np.int64)
     alone = quota_peak(workload, none, delay_s)

@@ -284,6 +284,8 @@ def _month(projection: dict[str, Any]) -> list[Block]:
                 ("in flight", "in_flight_peak"),
             )
         ]
-        text = ", ".join(f"{name} {count(before)} to {count(after)}" for name, before, after in pairs if after is not None)
+        text = ", ".join(
+            f"{name} {count(before)} to {count(after)}" for name, before, after in pairs if after is not None
+        )
         blocks.append(Text(text, "at peak"))
     return blocks
