@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -96,3 +97,9 @@ def test_names_cannot_colour_reorder_or_break_what_is_printed(run: Any, tmp_path
     code, _, err = run("breakdown", "no\x1b[2Jsuch\n.jsonl")
     assert code == 4
     assert "\x1b" not in err
+
+
+def test_an_argument_that_is_no_text_is_a_usage_error(run: Any) -> None:
+    code, out, err = run("breakdown", os.fsdecode(b"bad\xff.jsonl"))
+    assert (code, out) == (2, "")
+    assert "UTF-8" in err

@@ -143,6 +143,13 @@ def _reader_gone() -> int:
 
 def _run(argv: list[str] | None) -> int:
     try:
+        for given in sys.argv[1:] if argv is None else argv:
+            if not given.isprintable() and any("\ud800" <= mark <= "\udfff" for mark in given):
+                raise UsageError(
+                    "an argument holds bytes that are not UTF-8",
+                    where=given,
+                    hint="rename the file, or give it as -: hedgectl ... - < FILE",
+                )
         code = app(args=argv, prog_name="hedgectl", standalone_mode=False)
         output.flush()
         return int(code) if isinstance(code, int) else int(ExitCode.OK)

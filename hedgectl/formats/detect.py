@@ -273,7 +273,7 @@ def detect(sample: Sample | Sequence[str], *, where: str | None = None, formats:
     if not isinstance(sample, Sample):
         sample = sample_of(sample)
     if not sample.lines and not sample.records:
-        raise InputError("the log is empty", where=where, hint="no record means no answer; check the path and the export")
+        raise InputError("the log is empty", where=where, hint="no record means no answer; check the path, the export, and that an archive is whole")
     refuse_aggregates(sample, where=where)
     known = load_all() if formats is None else formats
     counts = {name: _matched(fmt, sample) for name, fmt in known.items()}
