@@ -117,6 +117,7 @@ def render(policy: PolicyDocument, options: Mapping[str, str], form: str) -> str
     return (
         top
         + "# Merge virtual_host into your virtual host, its routes before your own, and cluster into your cluster.\n"
+        + "# The routes name a cluster: --set cluster=NAME writes the name of yours.\n"
         + "# Each hedged route has a switch: curl -X POST ADMIN/runtime_modify?KEY=0 (needs an admin layer).\n"
         + _yaml.dump({"virtual_host": host, "cluster": cluster})
     )
