@@ -103,3 +103,23 @@ def test_an_argument_that_is_no_text_is_a_usage_error(run: Any) -> None:
     code, out, err = run("breakdown", os.fsdecode(b"bad\xff.jsonl"))
     assert (code, out) == (2, "")
     assert "UTF-8" in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no named pipes and no links without rights")
+def test_a_pipe_or_a_link_as_out_is_written_to_and_stays(run: Any, tmp_path: Path) -> None:
+    import stat
+
+    from hedgectl.cli import output
+
+    pipe, link, target = tmp_path / "pipe", tmp_path / "link", tmp_path / "target"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    output.write_text("said\n", pipe)
+    assert os.read(reader, 100) == b"said\n"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    target.write_text("old")
+    link.symlink_to(target)
+    output.write_text("new", link)
+    assert link.is_symlink()
+    assert target.read_text() == "new"

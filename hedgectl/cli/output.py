@@ -50,6 +50,20 @@ def write_text(text: str, out: Path | None) -> None:
         return
     import tempfile
 
+    if out.exists() and not out.is_file() and not out.is_dir():
+        # a device or a named pipe is written to: putting a file in its place would take it from everybody
+        try:
+            with open(out, "w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
+                stream.write(text)
+        except BrokenPipeError:
+            raise ReaderGone from None
+        except OSError as error:
+            raise HedgectlError(
+                f"cannot write {out}: {error.strerror}", where=str(out), hint="choose another --out"
+            ) from error
+        return
+    if out.is_symlink():
+        out = out.resolve()  # the link stays, what it points to is replaced
     try:
         handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     except OSError as error:
