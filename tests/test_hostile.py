@@ -123,3 +123,11 @@ def test_a_pipe_or_a_link_as_out_is_written_to_and_stays(run: Any, tmp_path: Pat
     output.write_text("new", link)
     assert link.is_symlink()
     assert target.read_text() == "new"
+    from hedgectl.daily import files
+    from hedgectl.errors import HedgectlError
+
+    assert files.write(link, "newer")
+    assert link.is_symlink()
+    assert target.read_text() == "newer"
+    with pytest.raises(HedgectlError, match="no file"):
+        files.write(pipe, "x")

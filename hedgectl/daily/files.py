@@ -17,6 +17,11 @@ PREVIOUS = ".previous"
 def write(path: Path, text: str) -> bool:
     """Replaces ``path`` by ``text`` in one step; False if it already holds exactly that. Raises HedgectlError."""
     content = text.encode("utf-8")
+    if path.exists() and not path.is_file():
+        # a device, a pipe or a folder: a file put in its place would take it from everybody
+        raise HedgectlError(f"cannot replace {path}: it is no file", where=str(path), hint="give the name of a file")
+    if path.is_symlink():
+        path = path.resolve()  # the link stays, what it points to is replaced
     try:
         if path.is_file() and path.read_bytes() == content:
             return False
