@@ -44,7 +44,6 @@ class Logs:
     format: str | None = None
     map_file: Path | None = None
     tz: str | None = None
-    join: bool = False
     max_reject: float | None = None
     memory_limit: str | None = None
     wait_s: float = 0.0

@@ -22,7 +22,8 @@ def check(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared) -> dict[
         text = sql.text(f"check/{rule}")
         found = con.execute(text)
         names = [d[0] for d in found.description or []]
-        offenders, examples = 0, []
+        offenders = 0
+        examples: list[dict[str, Any]] = []
         while batch := found.fetchmany(10_000):
             if len(examples) < EXAMPLES:
                 examples += [_example(names, row, paths) for row in batch[: EXAMPLES - len(examples)]]

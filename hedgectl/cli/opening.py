@@ -41,7 +41,6 @@ def logs(source: Source, cfg: config.Config, *, with_db: bool = False) -> Logs:
         format=source.format,
         map_file=source.map_file,
         tz=cfg.get("tz"),
-        join=source.join,
         max_reject=source.max_reject,
         memory_limit=cfg.get("memory_limit"),
         wait_s=source.wait or 0.0,

@@ -53,7 +53,6 @@ class Source:
         Path | None, typer.Option("--map", help="your own format: a TOML that names fields and units")
     ] = None
     tz: Annotated[str | None, typer.Option("--tz", help="zone of times without one, e.g. Asia/Tokyo")] = None
-    join: Annotated[bool, typer.Option("--join", help="join two observers of the same requests")] = False
     max_reject: Annotated[
         float | None,
         typer.Option("--max-reject", parser=share, metavar="SHARE", help="rejected share that is too much"),

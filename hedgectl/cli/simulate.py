@@ -101,10 +101,10 @@ def simulate(
         source, engine__cancel=cancel, engine__routing=routing, recommend__copy_length=copy_length, seed=seed
     )
     document = read_policy_flag(policy)
-    from hedgectl import replay
+    from hedgectl.replay import simulate_document
 
     with opening.opened(source, cfg) as found, output.progress() as progress:
-        doc: dict[str, Any] = replay.simulate_document(
+        doc: dict[str, Any] = simulate_document(
             found.con,
             found.prepared,
             cfg,

@@ -260,7 +260,7 @@ def _refuse_overlap(con: Any) -> None:
         raise UsageError(
             f"{a} ({a_observer}) and {b} ({b_observer}) overlap in time, so the same requests would be counted twice",
             where=f"{document.rfc3339(low)} to {document.rfc3339(high)}",
-            hint="give one of the two logs, put them into two databases, or join them: --join",
+            hint="give one of the two logs, or put them into two databases",
         )
 
 

@@ -10,7 +10,7 @@
 -- observes: request_id, attempt_id, parent_id, turn_id, model, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns, prompt_tokens,
 --   cached_tokens, completion_tokens, reasoning_tokens, status, error_kind, http_status, streamed, tools_offered, tool_names, cost, currency, weight
 -- hint: set completion_start_time in the integration, else the first token is unknown. Queue and prefill are not in it: read the engines'
---   spans too and add --join
+--   spans too, into a database of their own
 -- traps: latency is seconds in one export and milliseconds in another, so start and end are used ; completionStartTime is null for whole
 --   answers and may equal the end ; the same call may stand twice as nested generations, folded into one ; a trace download lists every
 --   observation twice ; input does not hold the cached tokens, total is the sum ; endTime null is a call that never finished ; tools may be

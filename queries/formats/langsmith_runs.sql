@@ -10,7 +10,7 @@
 -- observes: request_id, attempt_id, parent_id, turn_id, model, provider, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns,
 --   prompt_tokens, cached_tokens, completion_tokens, status, error_kind, http_status, streamed, cost, currency, weight
 -- hint: export whole traces (list_runs without run_type), else turns have no tools. Queue and prefill are not in it: read the engines' spans
---   too and add --join
+--   too, into a database of their own
 -- traps: times without a zone are UTC ; session_id is the project ; first_token_time is null when the integration does not set it ; costs are
 --   text ; parents repeat the tokens of their children: only a leaf of type llm is a call ; status pending never finished ; a model's wrapper and
 --   the SDK below it are two nested llm runs, folded into one

@@ -10,7 +10,7 @@
 -- observes: request_id, attempt_id, parent_id, turn_id, model, provider, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns,
 --   prompt_tokens, cached_tokens, completion_tokens, status, error_kind, streamed, tools_offered, tool_names, cost, currency, weight
 -- hint: the server takes spans in asynchronously: wait before you export, else turns are cut. Queue and prefill are not in it: read the
---   engines' spans too and add --join
+--   engines' spans too, into a database of their own
 -- traps: the REST form moves openinference.span.kind to the top ; the first token is an event, on streams only ; the span is narrower than
 --   the call of the SDK ; token counts of streams may be too low ; the DataFrame has a column for every attribute, most of them null, and
 --   times in milliseconds while events have microseconds ; CSV from reset_index fails, use JSON ; an export soon after the run is incomplete

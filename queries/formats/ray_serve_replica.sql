@@ -8,7 +8,7 @@
 -- resolution: 100us
 -- observer: engine
 -- observes: request_id, replica, pool, route, observer, arrival_ns, e2e_ns, resolution_ns, status, http_status, error_kind
--- hint: the wait for a replica is before this: read the proxy's log too (ray_serve) and join with --join
+-- hint: the wait for a replica is before this: read the proxy's log too (ray_serve); the two are not joined yet
 -- traps: the latency stands inside message ; both "CALL method OK" and "POST /path 200" are written ; a stream whose client left may be logged 200 here and has no
 --   sign of it: the proxy's log has ; a request whose client left may have no line at all ; refusals at capacity are not requests
 WITH f AS MATERIALIZED (
