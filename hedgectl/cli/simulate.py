@@ -101,6 +101,8 @@ def simulate(
         source, engine__cancel=cancel, engine__routing=routing, recommend__copy_length=copy_length, seed=seed
     )
     document = read_policy_flag(policy)
+    ratio: Any = 0.05 if budget is None else None if budget == "none" else budget  # parsed: a share, or the word none
+    scales: Any = loads  # parsed: a list of numbers
     from hedgectl.replay import simulate_document
 
     with opening.opened(source, cfg) as found, output.progress() as progress:
@@ -111,10 +113,10 @@ def simulate(
             policy=document,
             trigger=trigger,
             delay_s=delay,
-            budget=None if budget == "none" else budget if budget is not None else 0.05,
+            budget=ratio,
             burst=burst or 100,
             target=target or "as_routed",
-            loads=loads,
+            loads=scales,
             progress=progress,
         )
     printing.show(doc)
