@@ -42,7 +42,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("engine", "replicas", "count", "engines behind the scope"),
     Setting("engine", "max_running_requests", "count", "batch cap of one engine (vLLM --max-num-seqs)"),
     Setting("engine", "kv_capacity_tokens", "count", "key-value cache of one engine in tokens"),
-    Setting("engine", "mean_running_requests", "number", "mean requests in one engine by its own gauge, to tell a partial log"),
+    Setting(
+        "engine",
+        "mean_running_requests",
+        "number",
+        "mean requests in one engine by its own gauge, to tell a partial log",
+    ),
     Setting("engine", "chunked_prefill", "flag", "prefill chunks share a step with decode"),
     Setting("engine", "prefix_cache", "flag", "false: no prefix cache, so a log without cached tokens has none"),
     Setting(

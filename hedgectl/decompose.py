@@ -159,7 +159,12 @@ def _folded(con: Connection) -> list[dict[str, Any]]:
     found = row(con, "decompose/folded_count")["spans"]
     if not found:
         return []
-    return [note("folded_spans", f"{found} spans tell of calls that another span inside or around them tells of too: each call counts once")]
+    return [
+        note(
+            "folded_spans",
+            f"{found} spans tell of calls that another span inside or around them tells of too: each call counts once",
+        )
+    ]
 
 
 def _turns(con: Connection) -> list[dict[str, Any]]:

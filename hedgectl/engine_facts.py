@@ -61,7 +61,13 @@ class EngineFacts:
         for key in KEYS:
             fact = next((f for f in self.facts if f.key == key), None)
             if fact is not None:
-                value = str(fact.value).lower() if isinstance(fact.value, bool) else f"{fact.value:g}" if isinstance(fact.value, float) else fact.value
+                value = (
+                    str(fact.value).lower()
+                    if isinstance(fact.value, bool)
+                    else f"{fact.value:g}"
+                    if isinstance(fact.value, float)
+                    else fact.value
+                )
                 lines.append(f"{f'{key} = {value}':<32}# {fact.source}")
             elif key in self.missing:
                 lines.append(f"{f'# {key} = ?':<32}# {self.missing[key]}")
@@ -102,7 +108,11 @@ def read(path: Path | str) -> EngineFacts:
     try:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as fault:
-        raise InputError(f"cannot read the metrics: {fault.strerror or fault}", where=str(path), hint="curl -s http://ENGINE:8000/metrics > metrics.txt") from fault
+        raise InputError(
+            f"cannot read the metrics: {fault.strerror or fault}",
+            where=str(path),
+            hint="curl -s http://ENGINE:8000/metrics > metrics.txt",
+        ) from fault
     return parse(text, where=str(path))
 
 
@@ -168,12 +178,19 @@ def _vllm(rows: list[Series]) -> Iterable[Fact]:
     if tokens:
         yield Fact("kv_capacity_tokens", tokens, "vllm:cache_config_info kv_cache_size_tokens")
     elif blocks and size:
-        yield Fact("kv_capacity_tokens", blocks * size, f"vllm:cache_config_info num_gpu_blocks {blocks} x block_size {size}")
+        yield Fact(
+            "kv_capacity_tokens", blocks * size, f"vllm:cache_config_info num_gpu_blocks {blocks} x block_size {size}"
+        )
     if labels.get("enable_prefix_caching") in ("True", "False"):
-        yield Fact("prefix_cache", labels["enable_prefix_caching"] == "True", "vllm:cache_config_info enable_prefix_caching")
+        yield Fact(
+            "prefix_cache", labels["enable_prefix_caching"] == "True", "vllm:cache_config_info enable_prefix_caching"
+        )
     for name, configured, _ in rows:
         if name in ("vllm:scheduler_config_info", "vllm:vllm_config_info", "vllm:config_info"):
-            for key, label in (("max_running_requests", "max_num_seqs"), ("step_token_budget", "max_num_batched_tokens")):
+            for key, label in (
+                ("max_running_requests", "max_num_seqs"),
+                ("step_token_budget", "max_num_batched_tokens"),
+            ):
                 found = _whole(configured.get(label))
                 if found:
                     yield Fact(key, found, f"{name} {label}")
@@ -197,20 +214,33 @@ def _sglang(rows: list[Series]) -> Iterable[Fact]:
     used, share = _value(rows, "sglang:num_used_tokens"), _value(rows, "sglang:token_usage")
     if used and share and used[1] > 0 and share[1] >= 0.05:
         # the ratio is printed with two digits, so a nearly empty cache would tell nothing
-        yield Fact("kv_capacity_tokens", round(used[1] / share[1]), "sglang:num_used_tokens / sglang:token_usage, to about its last digit")
+        yield Fact(
+            "kv_capacity_tokens",
+            round(used[1] / share[1]),
+            "sglang:num_used_tokens / sglang:token_usage, to about its last digit",
+        )
 
 
 def _trtllm(rows: list[Series]) -> Iterable[Fact]:
     blocks, size = _value(rows, "trtllm_kv_cache_max_blocks"), _value(rows, "trtllm_kv_cache_tokens_per_block")
     if blocks and size:
-        yield Fact("kv_capacity_tokens", int(blocks[1] * size[1]), "trtllm_kv_cache_max_blocks x trtllm_kv_cache_tokens_per_block")
+        yield Fact(
+            "kv_capacity_tokens",
+            int(blocks[1] * size[1]),
+            "trtllm_kv_cache_max_blocks x trtllm_kv_cache_tokens_per_block",
+        )
     if found := _value(rows, "trtllm_max_num_active_requests", "trtllm_max_batch_size"):
         yield Fact("max_running_requests", int(found[1]), found[0])
 
 
 def _triton_trtllm(rows: list[Series]) -> Iterable[Fact]:
-    kinds = {(name, labels.get("kv_cache_block_type", labels.get("request_type", ""))): value for name, labels, value in rows}
-    blocks, size = kinds.get(("nv_trt_llm_kv_cache_block_metrics", "max")), kinds.get(("nv_trt_llm_kv_cache_block_metrics", "tokens_per"))
+    kinds = {
+        (name, labels.get("kv_cache_block_type", labels.get("request_type", ""))): value for name, labels, value in rows
+    }
+    blocks, size = (
+        kinds.get(("nv_trt_llm_kv_cache_block_metrics", "max")),
+        kinds.get(("nv_trt_llm_kv_cache_block_metrics", "tokens_per")),
+    )
     if blocks and size:
         yield Fact("kv_capacity_tokens", int(blocks * size), "nv_trt_llm_kv_cache_block_metrics max x tokens_per")
     most = kinds.get(("nv_trt_llm_request_metrics", "max"))

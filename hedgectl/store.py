@@ -115,9 +115,13 @@ def _check_place(path: Path, *, read_only: bool) -> None:
     if path.exists():
         return
     if read_only:
-        raise InputError("no database there", where=str(path), hint="write one first: hedgectl ingest --db FILE PATH...")
+        raise InputError(
+            "no database there", where=str(path), hint="write one first: hedgectl ingest --db FILE PATH..."
+        )
     if not path.parent.is_dir():
-        raise UsageError("the folder of the database does not exist", where=str(path.parent), hint="create it, or give another --db")
+        raise UsageError(
+            "the folder of the database does not exist", where=str(path.parent), hint="create it, or give another --db"
+        )
 
 
 def _memory_limit(text: str | None) -> str:
@@ -142,17 +146,29 @@ def _spill_folder(path: Path | None) -> str:
 def _open_failure(error: Exception, target: str, memory_limit: str | None) -> HedgectlError:
     text = str(error)
     if "lock" in text and ("held" in text or "Conflicting" in text or "Could not set lock" in text):
-        return BusyError(f"the database is in use{_holder(text)}", where=target, hint="try again later, or wait for it: --wait 30s")
+        return BusyError(
+            f"the database is in use{_holder(text)}", where=target, hint="try again later, or wait for it: --wait 30s"
+        )
     if "used by another process" in text:  # Windows
-        return BusyError("the database is in use by another process", where=target, hint="try again later, or wait for it: --wait 30s")
+        return BusyError(
+            "the database is in use by another process",
+            where=target,
+            hint="try again later, or wait for it: --wait 30s",
+        )
     if "different configuration" in text:
         return BusyError("the database is already open in this process with other settings", where=target)
     if "not a valid DuckDB database" in text or "magic bytes" in text or "Serialization Error" in text:
-        return InputError("not a DuckDB database", where=target, hint="give the file that hedgectl ingest wrote, or a new name")
+        return InputError(
+            "not a DuckDB database", where=target, hint="give the file that hedgectl ingest wrote, or a new name"
+        )
     if "newer version" in text or "version number" in text:
-        return InputError("written by a newer DuckDB", where=target, hint="update hedgectl, or ingest the logs into a new file")
+        return InputError(
+            "written by a newer DuckDB", where=target, hint="update hedgectl, or ingest the logs into a new file"
+        )
     if "Permission denied" in text or "Read-only file system" in text:
-        return HedgectlError("the database cannot be opened for writing: permission denied", where=target, hint=_PLACE_HINT)
+        return HedgectlError(
+            "the database cannot be opened for writing: permission denied", where=target, hint=_PLACE_HINT
+        )
     if "memory_limit" in text or "Unknown unit for memory" in text:
         return UsageError(f"not an amount of memory: {memory_limit!r}", hint="for example --memory-limit 2GB")
     return _explain(error, target)
@@ -233,7 +249,9 @@ def _migrate(store: Store) -> None:
         return
     if store.read_only:
         if not done:
-            raise InputError("an empty database", where=store.name, hint="write one first: hedgectl ingest --db FILE PATH...")
+            raise InputError(
+                "an empty database", where=store.name, hint="write one first: hedgectl ingest --db FILE PATH..."
+            )
         raise HedgectlError(
             "an older hedgectl wrote this database and it is open for reading only",
             where=store.name,
@@ -258,4 +276,3 @@ def sql_error() -> type[Exception]:
     import duckdb
 
     return duckdb.Error
-

@@ -44,7 +44,10 @@ def rows(fmt: Format | str, text: str | Sequence[str], *, tz: str | None = None)
     sample = detect.sample_of(lines)
     texts = list(sample.lines if fmt.input == "text" else sample.texts)
     numbers = np.arange(1, len(texts) + 1, dtype=np.int64)
-    con.register("block", {"line": numbers, "record": np.zeros(len(texts), np.int32), "t": np.array([*texts, None], dtype=object)[:-1]})
+    con.register(
+        "block",
+        {"line": numbers, "record": np.zeros(len(texts), np.int32), "t": np.array([*texts, None], dtype=object)[:-1]},
+    )
     shape = "t AS text" if fmt.input == "text" else "CAST(t AS JSON) AS j"
     con.execute(f"CREATE OR REPLACE TEMP VIEW raw AS SELECT line, record, {shape} FROM block")
     out = con.execute(f"SELECT * FROM ({fmt.select_sql}) ORDER BY ALL")

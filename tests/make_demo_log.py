@@ -21,7 +21,11 @@ SEED = 20261123
 TARGET = Path(__file__).resolve().parent.parent / "sample_logs" / "litellm_payload" / "demo.jsonl.gz"
 
 REPLICAS = ("engine-a", "engine-b", "engine-c", "engine-d")
-MORNINGS = (datetime(2026, 11, 23, 9, tzinfo=UTC), datetime(2026, 11, 24, 9, tzinfo=UTC), datetime(2026, 11, 25, 9, tzinfo=UTC))
+MORNINGS = (
+    datetime(2026, 11, 23, 9, tzinfo=UTC),
+    datetime(2026, 11, 24, 9, tzinfo=UTC),
+    datetime(2026, 11, 25, 9, tzinfo=UTC),
+)
 MORNING_S = 9000.0
 RATE_PER_S = 0.27
 SLOW_FACTOR = 6.0

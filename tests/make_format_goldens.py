@@ -28,9 +28,7 @@ def storable(row: dict[str, Any]) -> dict[str, Any]:
 def golden(name: str) -> dict[str, list[dict[str, Any]]]:
     """File name -> rows, decimals as text."""
     return {
-        p.name: [storable(r) for r in rows(name, read_text(p))]
-        for p in samples(name)
-        if p.stat().st_size <= MAX_BYTES
+        p.name: [storable(r) for r in rows(name, read_text(p))] for p in samples(name) if p.stat().st_size <= MAX_BYTES
     }
 
 

@@ -145,7 +145,11 @@ def litellm() -> dict[str, str]:
     rows = litellm_rows()
     old = dict(rows[0], id="chatcmpl-0100", litellm_call_id="7d0c0100-0000-4000-8000-000000000000", trace_id="a1b20100")
     # an old export: naive UTC text instead of epoch seconds
-    old.update(startTime="2026-01-07 09:00:00.000000", completionStartTime="2026-01-07 09:00:00.250000", endTime="2026-01-07 09:00:01.500000")
+    old.update(
+        startTime="2026-01-07 09:00:00.000000",
+        completionStartTime="2026-01-07 09:00:00.250000",
+        endTime="2026-01-07 09:00:01.500000",
+    )
     batch = [dict(r, id=r["id"] + "-b", litellm_call_id="b" + r["litellm_call_id"][1:], startTime=r["startTime"] + 7200,
                   completionStartTime=r["completionStartTime"] + 7200, endTime=r["endTime"] + 7200) for r in rows[:4]]  # fmt: skip
     return {
@@ -161,11 +165,17 @@ def attribute(key: str, value: Any) -> dict[str, Any]:
     return {"key": key, "value": {kind: str(value) if isinstance(value, int) else value}}
 
 
-def llm_request(number: int, start_ns: int, times: dict[str, float], *, prompt: int, tokens: int, request: str, **more: Any) -> dict[str, Any]:
+def llm_request(
+    number: int, start_ns: int, times: dict[str, float], *, prompt: int, tokens: int, request: str, **more: Any
+) -> dict[str, Any]:
     """One span of vLLM; ``times`` in seconds, the span 2 ms longer than e2e."""
     attributes = [attribute(f"gen_ai.latency.{name}", value) for name, value in times.items()]
     attributes += [attribute("gen_ai.usage.prompt_tokens", prompt), attribute("gen_ai.usage.completion_tokens", tokens)]
-    attributes += [attribute("gen_ai.request.id", request), attribute("gen_ai.request.max_tokens", 256), attribute("gen_ai.request.n", 1)]
+    attributes += [
+        attribute("gen_ai.request.id", request),
+        attribute("gen_ai.request.max_tokens", 256),
+        attribute("gen_ai.request.n", 1),
+    ]
     return {
         "traceId": f"{number:032x}", "spanId": f"{number:016x}", "name": "llm_request", "kind": 2, "startTimeUnixNano": str(start_ns),
         "endTimeUnixNano": str(start_ns + int(times["e2e"] * 1e9) + 2_000_000), "attributes": attributes, "status": {}, "flags": 256, **more,
@@ -176,7 +186,14 @@ def export(service: str, *spans: dict[str, Any]) -> dict[str, Any]:
     """One ExportTraceServiceRequest."""
     resource = [attribute("telemetry.sdk.language", "python"), attribute("service.name", service),
                 attribute("service.instance.id", "0f0e0d0c-0b0a-4908-8706-050403020100"), attribute("vllm.process_id", 17)]  # fmt: skip
-    return {"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [{"scope": {"name": "vllm.tracing.otel"}, "spans": list(spans)}]}]}
+    return {
+        "resourceSpans": [
+            {
+                "resource": {"attributes": resource},
+                "scopeSpans": [{"scope": {"name": "vllm.tracing.otel"}, "spans": list(spans)}],
+            }
+        ]
+    }
 
 
 def vllm() -> dict[str, str]:
@@ -292,7 +309,13 @@ def lmbenchmark() -> dict[str, str]:
     return {"short_input_qps1.csv": "\n".join(rows) + "\n", "sharegpt.csv": "\n".join(bare) + "\n"}
 
 
-FOLDERS = {"plain": plain, "litellm_payload": litellm, "vllm_otlp": vllm, "envoy_json": envoy, "lmbenchmark_csv": lmbenchmark}
+FOLDERS = {
+    "plain": plain,
+    "litellm_payload": litellm,
+    "vllm_otlp": vllm,
+    "envoy_json": envoy,
+    "lmbenchmark_csv": lmbenchmark,
+}
 
 if __name__ == "__main__":
     for name, build in FOLDERS.items():

@@ -15,7 +15,16 @@ from typing import Any
 T0 = 1_793_527_200_000_000_000  # 2026-11-01T10:00:00Z
 TRACE = "4d1f0b8e6a2c97351e8d40c2b7a6f913"
 OTHER = "9be2410577c3fa08d61c35e94f0a7b26"
-EXPECTED_MS = {"wall": 7000, "model": 3750, "tool_wait": 2550, "other": 700, "tool": 3050, "tool_sum": 6250, "calls": 2, "tools": 4}
+EXPECTED_MS = {
+    "wall": 7000,
+    "model": 3750,
+    "tool_wait": 2550,
+    "other": 700,
+    "tool": 3050,
+    "tool_sum": 6250,
+    "calls": 2,
+    "tools": 4,
+}
 """The turn of TRACE. The retriever inside search and the tool that runs beside the second call must not count twice."""
 
 
@@ -98,15 +107,30 @@ def value(x: Any) -> dict[str, Any]:
 def genai(s: Span) -> dict[str, Any]:
     """OpenTelemetry GenAI attributes."""
     if s.kind == "agent":
-        return {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": s.name, "gen_ai.conversation.id": "talk-7"}
+        return {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": s.name,
+            "gen_ai.conversation.id": "talk-7",
+        }
     if s.kind != "model":
-        return {"gen_ai.operation.name": "execute_tool" if s.kind == "tool" else "retrieval", "gen_ai.tool.name": s.name}
-    a: dict[str, Any] = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "small-8b"}
+        return {
+            "gen_ai.operation.name": "execute_tool" if s.kind == "tool" else "retrieval",
+            "gen_ai.tool.name": s.name,
+        }
+    a: dict[str, Any] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "small-8b",
+    }
     if s.response:
         a["gen_ai.response.id"] = s.response
         a["gen_ai.response.finish_reasons"] = ["stop"]
     if s.tokens:
-        a |= {"gen_ai.usage.input_tokens": s.tokens[0], "gen_ai.usage.cache_read.input_tokens": s.tokens[1], "gen_ai.usage.output_tokens": s.tokens[2]}
+        a |= {
+            "gen_ai.usage.input_tokens": s.tokens[0],
+            "gen_ai.usage.cache_read.input_tokens": s.tokens[1],
+            "gen_ai.usage.output_tokens": s.tokens[2],
+        }
     if s.stream:
         a["gen_ai.request.stream"] = True
     if s.first is not None:
@@ -121,15 +145,26 @@ def genai(s: Span) -> dict[str, Any]:
 
 def openinference(s: Span) -> dict[str, Any]:
     """OpenInference attributes; the first token is an event."""
-    a: dict[str, Any] = {"openinference.span.kind": {"model": "LLM"}.get(s.kind, s.kind.upper()), "session.id": "talk-7"}
+    a: dict[str, Any] = {
+        "openinference.span.kind": {"model": "LLM"}.get(s.kind, s.kind.upper()),
+        "session.id": "talk-7",
+    }
     if s.kind == "tool":
         a["tool.name"] = s.name
     if s.kind == "model":
-        a |= {"llm.model_name": "small-8b", "llm.system": "openai", "llm.invocation_parameters": json.dumps({"stream": True} if s.stream else {})}
+        a |= {
+            "llm.model_name": "small-8b",
+            "llm.system": "openai",
+            "llm.invocation_parameters": json.dumps({"stream": True} if s.stream else {}),
+        }
         if s.response:
             a["output.value"] = json.dumps({"id": s.response})
         if s.tokens:
-            a |= {"llm.token_count.prompt": s.tokens[0], "llm.token_count.prompt_details.cache_read": s.tokens[1], "llm.token_count.completion": s.tokens[2]}
+            a |= {
+                "llm.token_count.prompt": s.tokens[0],
+                "llm.token_count.prompt_details.cache_read": s.tokens[1],
+                "llm.token_count.completion": s.tokens[2],
+            }
         if s.cost:
             a["llm.cost.total"] = s.cost
         for i, t in enumerate(s.tools):
@@ -141,8 +176,13 @@ def langfuse_sdk(s: Span) -> dict[str, Any]:
     """What the Langfuse SDK puts on its OTLP spans."""
     a: dict[str, Any] = {"langfuse.observation.type": {"model": "generation"}.get(s.kind, s.kind)}
     if s.kind == "model":
-        a |= {"langfuse.observation.model.name": "small-8b", "langfuse.observation.model.parameters": '{"max_tokens": "Infinity"}'}
-        a["langfuse.observation.input"] = json.dumps({"tools": [{"type": "function", "function": {"name": t}} for t in s.tools], "messages": []})
+        a |= {
+            "langfuse.observation.model.name": "small-8b",
+            "langfuse.observation.model.parameters": '{"max_tokens": "Infinity"}',
+        }
+        a["langfuse.observation.input"] = json.dumps(
+            {"tools": [{"type": "function", "function": {"name": t}} for t in s.tools], "messages": []}
+        )
         if s.tokens:
             a["langfuse.observation.usage_details"] = json.dumps(
                 {"prompt_tokens": s.tokens[0], "completion_tokens": s.tokens[2], "prompt_tokens_details": {"cached_tokens": s.tokens[1]},
@@ -174,8 +214,16 @@ def batch(spans: list[dict[str, Any]]) -> dict[str, Any]:
 
 def snake(span: dict[str, Any]) -> dict[str, Any]:
     """As Phoenix's otlpv1: snake_case, number nanoseconds, unset values null, named enums."""
-    names = {"stringValue": "string_value", "intValue": "int_value", "doubleValue": "double_value", "boolValue": "bool_value", "arrayValue": "array_value"}
-    unset: dict[str, Any] = dict.fromkeys(("array_value", "bool_value", "bytes_value", "double_value", "int_value", "kvlist_value", "string_value"))
+    names = {
+        "stringValue": "string_value",
+        "intValue": "int_value",
+        "doubleValue": "double_value",
+        "boolValue": "bool_value",
+        "arrayValue": "array_value",
+    }
+    unset: dict[str, Any] = dict.fromkeys(
+        ("array_value", "bool_value", "bytes_value", "double_value", "int_value", "kvlist_value", "string_value")
+    )
     return {
         "trace_id": span["traceId"], "span_id": span["spanId"], "parent_span_id": span.get("parentSpanId"), "name": span["name"],
         "kind": "SPAN_KIND_INTERNAL", "start_time_unix_nano": int(span["startTimeUnixNano"]), "end_time_unix_nano": int(span["endTimeUnixNano"]) or None,
@@ -194,8 +242,29 @@ def tempo(span: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-SDK_CALL = Span("d000000000000002", "d000000000000001", "model", "openai.chat", 70010, 70900, trace="d1" + OTHER[2:], tokens=(33, 0, 12), response="resp-0005")
-FRAMEWORK_CALL = Span("d000000000000001", None, "model", "ChatModel", 70000, 70910, trace="d1" + OTHER[2:], first=70200, tokens=(33, 0, 12), stream=True)
+SDK_CALL = Span(
+    "d000000000000002",
+    "d000000000000001",
+    "model",
+    "openai.chat",
+    70010,
+    70900,
+    trace="d1" + OTHER[2:],
+    tokens=(33, 0, 12),
+    response="resp-0005",
+)
+FRAMEWORK_CALL = Span(
+    "d000000000000001",
+    None,
+    "model",
+    "ChatModel",
+    70000,
+    70910,
+    trace="d1" + OTHER[2:],
+    first=70200,
+    tokens=(33, 0, 12),
+    stream=True,
+)
 
 
 def files() -> dict[str, str]:
@@ -206,16 +275,34 @@ def files() -> dict[str, str]:
     spans = [otlp(s, genai(s)) for s in reversed(every)]
     spans[0]["traceId"] = spans[0]["traceId"].upper()
     nested = [otlp(SDK_CALL, genai(SDK_CALL)), otlp(FRAMEWORK_CALL, genai(FRAMEWORK_CALL))]
-    plain = otlp(Span("e000000000000002", "e000000000000001", "tool", "GET /health", 71000, 71001, trace="e1" + OTHER[2:]), {"http.route": "/health"})
-    lines = [batch(spans[:4]), batch(spans[4:9]), batch(spans[9:]), batch([nested[0]]), batch([nested[1]]), batch([plain])]
+    plain = otlp(
+        Span("e000000000000002", "e000000000000001", "tool", "GET /health", 71000, 71001, trace="e1" + OTHER[2:]),
+        {"http.route": "/health"},
+    )
+    lines = [
+        batch(spans[:4]),
+        batch(spans[4:9]),
+        batch(spans[9:]),
+        batch([nested[0]]),
+        batch([nested[1]]),
+        batch([plain]),
+    ]
     out["otlp_genai/genai.jsonl"] = "".join(json.dumps(x) + "\n" for x in lines)
     event = "gen_ai.content.completion.chunk"
     traceloop = []
     for s in TURN:
-        a = genai(s) if s.kind == "model" else {"traceloop.span.kind": {"retriever": "task"}.get(s.kind, s.kind), "traceloop.entity.name": s.name}
+        a = (
+            genai(s)
+            if s.kind == "model"
+            else {"traceloop.span.kind": {"retriever": "task"}.get(s.kind, s.kind), "traceloop.entity.name": s.name}
+        )
         a.pop("gen_ai.response.time_to_first_chunk", None)
         if s.kind == "model":
-            a |= {"gen_ai.is_streaming": a.pop("gen_ai.request.stream"), "gen_ai.usage.reasoning_tokens": 4, "gen_ai.request.choice.count": 1}
+            a |= {
+                "gen_ai.is_streaming": a.pop("gen_ai.request.stream"),
+                "gen_ai.usage.reasoning_tokens": 4,
+                "gen_ai.request.choice.count": 1,
+            }
         traceloop.append(otlp(s, a, event=event))
     out["otlp_genai/openllmetry.jsonl"] = "".join(json.dumps(batch([x])) + "\n" for x in traceloop)
     first = "First Token Stream Event"
@@ -237,40 +324,76 @@ def stores(every: tuple[Span, ...]) -> dict[str, str]:
     for s in every:
         a = openinference(s)
         kind = a.pop("openinference.span.kind")
-        events = [{"name": "First Token Stream Event", "timestamp": iso(s.first_ns, zone="+00:00"), "attributes": {}}] if s.first else []
+        events = (
+            [{"name": "First Token Stream Event", "timestamp": iso(s.first_ns, zone="+00:00"), "attributes": {}}]
+            if s.first
+            else []
+        )
         head = {"name": s.name, "span_kind": kind, "parent_id": s.parent, "start_time": iso(s.start_ns, zone="+00:00"), "end_time": iso(s.end_ns, zone="+00:00"),
                 "status_code": "ERROR" if s.error else "OK", "status_message": s.error or "", "events": events}  # fmt: skip
         rest.append({"id": s.id, "context": {"trace_id": s.trace, "span_id": s.id}, **head, "attributes": a})
         flat = {"attributes." + k: v for k, v in openinference(s).items()}
         frame.append({**head, "start_time": iso(s.start_ns, 3), "end_time": iso(s.end_ns, 3), "context.span_id": s.id, "context.trace_id": s.trace, **flat,
                       "attributes.llm.tools": None})  # fmt: skip
-    out["phoenix_spans/rest_spans.jsonl"] = json.dumps({"data": rest[:7], "next_cursor": "x"}) + "\n" + json.dumps({"data": rest[7:], "next_cursor": None}) + "\n"
+    out["phoenix_spans/rest_spans.jsonl"] = (
+        json.dumps({"data": rest[:7], "next_cursor": "x"})
+        + "\n"
+        + json.dumps({"data": rest[7:], "next_cursor": None})
+        + "\n"
+    )
     out["phoenix_spans/dataframe.jsonl"] = "".join(json.dumps(x) + "\n" for x in frame[:7])
     spans = []
     for s in every:
         m: dict[str, Any] = {"mlflow.spanType": {"model": "CHAT_MODEL"}.get(s.kind, s.kind.upper())}
         if s.kind == "model":
-            m |= {"mlflow.llm.model": "small-8b", "mlflow.llm.provider": "openai", "mlflow.spanInputs": {"stream": s.stream, "messages": []}}
+            m |= {
+                "mlflow.llm.model": "small-8b",
+                "mlflow.llm.provider": "openai",
+                "mlflow.spanInputs": {"stream": s.stream, "messages": []},
+            }
             m["mlflow.chat.tools"] = [{"type": "function", "function": {"name": t}} for t in s.tools]
             if s.tokens:
-                m["mlflow.chat.tokenUsage"] = {"input_tokens": s.tokens[0], "output_tokens": s.tokens[2], "cache_read_input_tokens": s.tokens[1]}
+                m["mlflow.chat.tokenUsage"] = {
+                    "input_tokens": s.tokens[0],
+                    "output_tokens": s.tokens[2],
+                    "cache_read_input_tokens": s.tokens[1],
+                }
             if s.cost:
                 m["mlflow.llm.cost"] = {"total_cost": s.cost}
             if s.response:
                 m["gen_ai.response.id"] = s.response
-        events = [{"name": f"mlflow.chunk.item.{i}", "time_unix_nano": s.first_ns + i * 1000, "attributes": {}} for i in range(3)] if s.first_ns else []
+        events = (
+            [
+                {"name": f"mlflow.chunk.item.{i}", "time_unix_nano": s.first_ns + i * 1000, "attributes": {}}
+                for i in range(3)
+            ]
+            if s.first_ns
+            else []
+        )
         spans.append({"trace_id": b64(s.trace), "span_id": b64(s.id), "parent_span_id": b64(s.parent) if s.parent else None, "name": s.name,
                       "start_time_unix_nano": s.start_ns, "end_time_unix_nano": s.end_ns, "events": events,
                       "status": {"code": "STATUS_CODE_ERROR" if s.error else "STATUS_CODE_OK", "message": s.error or ""},
                       "attributes": {k: json.dumps(v) for k, v in m.items()}, "links": []})  # fmt: skip
-    traces = [{"info": {"trace_id": "tr-" + t, "state": "OK", "request_time": iso(T0)}, "data": {"spans": x}} for t, x in ((TRACE, spans[:7]), *((s.trace, [p]) for s, p in zip(every[7:], spans[7:], strict=True)))]
+    traces = [
+        {"info": {"trace_id": "tr-" + t, "state": "OK", "request_time": iso(T0)}, "data": {"spans": x}}
+        for t, x in ((TRACE, spans[:7]), *((s.trace, [p]) for s, p in zip(every[7:], spans[7:], strict=True)))
+    ]
     out["mlflow_trace/traces.jsonl"] = "".join(json.dumps(t) + "\n" for t in traces)
     text = json.dumps(traces[0]).replace('"', '""')
     out["mlflow_trace/dataframe.csv"] = f'trace_id,trace,state,spans\ntr-{TRACE},"{text}",OK,"[]"\n'
     api, blob = [], []
     for s in every:
         model = s.kind == "model"
-        usage = {"input": s.tokens[0] - s.tokens[1], "input_cached_tokens": s.tokens[1], "output": s.tokens[2], "total": s.tokens[0] + s.tokens[2]} if s.tokens else {}
+        usage = (
+            {
+                "input": s.tokens[0] - s.tokens[1],
+                "input_cached_tokens": s.tokens[1],
+                "output": s.tokens[2],
+                "total": s.tokens[0] + s.tokens[2],
+            }
+            if s.tokens
+            else {}
+        )
         kind = "GENERATION" if model else s.kind.upper()
         api.append({"id": s.id, "traceId": s.trace, "type": kind, "name": s.name, "startTime": iso(s.start_ns, 3), "endTime": iso(s.end_ns, 3),
                     "completionStartTime": iso(s.first_ns, 3), "model": "small-8b" if model else None, "modelParameters": {"stream": s.stream} if model else {},
@@ -283,7 +406,9 @@ def stores(every: tuple[Span, ...]) -> dict[str, str]:
                      "completion_start_time": iso(s.first_ns, 6, "", " "), "tool_definitions": dict.fromkeys(s.tools, "{}") if model else {}})  # fmt: skip
     out["langfuse/observations_api.json"] = json.dumps({"data": api, "meta": {"page": 1}}) + "\n"
     out["langfuse/blob_export.jsonl"] = "".join(json.dumps(x) + "\n" for x in blob)
-    out["langfuse/trace_download.json"] = json.dumps({"trace": {"id": TRACE, "observations": api[:7]}, "observations": api[:7]}, indent=1) + "\n"
+    out["langfuse/trace_download.json"] = (
+        json.dumps({"trace": {"id": TRACE, "observations": api[:7]}, "observations": api[:7]}, indent=1) + "\n"
+    )
     click, jaeger, runs = [], [], []
     for s in every:
         a = {k: v if isinstance(v, str) else json.dumps(v) for k, v in openinference(s).items()}
@@ -294,8 +419,20 @@ def stores(every: tuple[Span, ...]) -> dict[str, str]:
                       "Events.Timestamp": [iso(s.first_ns, 9, "", " ")] if s.first else [], "Events.Name": ["First Token Stream Event"] if s.first else []})  # fmt: skip
         tags = [{"key": k, "type": "string", "value": v} for k, v in openinference(s).items()]
         if s.error:
-            tags += [{"key": "error", "type": "bool", "value": True}, {"key": "otel.status_description", "type": "string", "value": s.error}]
-        logs = [{"timestamp": s.first_ns // 1000, "fields": [{"key": "event", "type": "string", "value": "First Token Stream Event"}]}] if s.first_ns else []
+            tags += [
+                {"key": "error", "type": "bool", "value": True},
+                {"key": "otel.status_description", "type": "string", "value": s.error},
+            ]
+        logs = (
+            [
+                {
+                    "timestamp": s.first_ns // 1000,
+                    "fields": [{"key": "event", "type": "string", "value": "First Token Stream Event"}],
+                }
+            ]
+            if s.first_ns
+            else []
+        )
         jaeger.append({"traceID": s.trace, "spanID": s.id, "operationName": s.name, "references": [{"refType": "CHILD_OF", "traceID": s.trace, "spanID": s.parent}] if s.parent else [],
                        "startTime": s.start_ns // 1000, "duration": None if length is None else length // 1000, "tags": tags, "logs": logs, "processID": "p1"})  # fmt: skip
         model = s.kind == "model"
@@ -306,7 +443,17 @@ def stores(every: tuple[Span, ...]) -> dict[str, str]:
                      "prompt_token_details": {"cache_read": s.tokens[1]} if s.tokens else None, "first_token_time": iso(s.first_ns, 6, ""), "total_cost": str(s.cost) if s.cost else None})  # fmt: skip
     out["clickhouse_otel/otel_traces.jsonl"] = "".join(json.dumps(x) + "\n" for x in click)
     by_trace = [jaeger[:7], *([x] for x in jaeger[7:])]
-    out["jaeger/traces.json"] = json.dumps({"data": [{"traceID": x[0]["traceID"], "spans": x, "processes": {"p1": {"serviceName": "agent-app"}}} for x in by_trace]}) + "\n"
+    out["jaeger/traces.json"] = (
+        json.dumps(
+            {
+                "data": [
+                    {"traceID": x[0]["traceID"], "spans": x, "processes": {"p1": {"serviceName": "agent-app"}}}
+                    for x in by_trace
+                ]
+            }
+        )
+        + "\n"
+    )
     out["langsmith_runs/runs.jsonl"] = "".join(json.dumps(x) + "\n" for x in runs)
     return out
 

@@ -24,7 +24,11 @@ def test_a_small_run_is_a_valid_document() -> None:
 
 
 def test_what_is_not_there_is_a_usage_error() -> None:
-    for wrong in (lambda: bench.run("nothing"), lambda: bench.run("ingest", format="nothing"), lambda: bench.run("ingest", colour=1)):
+    for wrong in (
+        lambda: bench.run("nothing"),
+        lambda: bench.run("ingest", format="nothing"),
+        lambda: bench.run("ingest", colour=1),
+    ):
         with pytest.raises(UsageError):
             wrong()
 
@@ -36,7 +40,9 @@ def test_both_sides_write_the_same_values(tmp_path: Path) -> None:
     create, _, insert = case.sql.text("bench/ingest_bare").partition("INSERT INTO")
     con.execute(create)
     con.execute(f"INSERT INTO{insert}", {"path": str(log)})
-    columns = [name for (name,) in con.execute("SELECT column_name FROM duckdb_columns() WHERE table_name = 'bare'").fetchall()]
+    columns = [
+        name for (name,) in con.execute("SELECT column_name FROM duckdb_columns() WHERE table_name = 'bare'").fetchall()
+    ]
     query = f"SELECT {', '.join(columns)} FROM {{}} ORDER BY attempt_id"
     bare = con.execute(query.format("bare")).fetchall()
     with connect(None) as store:

@@ -107,5 +107,10 @@ def test_peak_minute_counts_the_copies() -> None:
     alone = cost.quota_peak(w, np.array([], dtype=np.int64), 2.0)
     assert alone == {"requests_per_minute_peak": 2, "tokens_per_minute_peak": 30}
     assert cost.quota_peak(w, np.array([0, 1]), 2.0)["requests_per_minute_peak"] == 4
-    unlogged = replace(w, prompt_tokens=np.full_like(w.prompt_tokens, -1), completion_tokens=np.full_like(w.completion_tokens, -1))
-    assert cost.quota_peak(unlogged, np.array([0, 1]), 2.0) == {"requests_per_minute_peak": 4, "tokens_per_minute_peak": None}
+    unlogged = replace(
+        w, prompt_tokens=np.full_like(w.prompt_tokens, -1), completion_tokens=np.full_like(w.completion_tokens, -1)
+    )
+    assert cost.quota_peak(unlogged, np.array([0, 1]), 2.0) == {
+        "requests_per_minute_peak": 4,
+        "tokens_per_minute_peak": None,
+    }

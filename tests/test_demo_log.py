@@ -27,7 +27,10 @@ def test_it_has_what_the_readme_needs() -> None:
 
 
 def test_its_tail_is_one_slow_replica_at_a_time() -> None:
-    found = sorted((r for r in attempts("litellm_payload", read_text(TARGET)) if r["status"] == "ok" and not r["cache_hit"]), key=lambda r: r["arrival_ns"])
+    found = sorted(
+        (r for r in attempts("litellm_payload", read_text(TARGET)) if r["status"] == "ok" and not r["cache_hit"]),
+        key=lambda r: r["arrival_ns"],
+    )
     e2e = [r["e2e_ns"] for r in found]
     p50, p99 = quantiles(e2e, n=100)[49], quantiles(e2e, n=100)[98]
     assert p99 > 5 * p50

@@ -26,10 +26,19 @@ vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.713
     ("page", "wanted"),
     [
         (VLLM, {"kv_capacity_tokens": 16384, "prefix_cache": True}),
-        ('vllm:cache_config_info{block_size="32",kv_cache_size_tokens="704",num_gpu_blocks="22"} 1.0', {"kv_capacity_tokens": 704}),
+        (
+            'vllm:cache_config_info{block_size="32",kv_cache_size_tokens="704",num_gpu_blocks="22"} 1.0',
+            {"kv_capacity_tokens": 704},
+        ),
         ('vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1.0', {}),
-        ('vllm:scheduler_config_info{max_num_seqs="128",max_num_batched_tokens="8192"} 1', {"max_running_requests": 128, "step_token_budget": 8192}),
-        ("sglang:max_total_num_tokens 250000\nsglang:max_running_requests 64", {"kv_capacity_tokens": 250000, "max_running_requests": 64}),
+        (
+            'vllm:scheduler_config_info{max_num_seqs="128",max_num_batched_tokens="8192"} 1',
+            {"max_running_requests": 128, "step_token_budget": 8192},
+        ),
+        (
+            "sglang:max_total_num_tokens 250000\nsglang:max_running_requests 64",
+            {"kv_capacity_tokens": 250000, "max_running_requests": 64},
+        ),
         ("sglang:num_used_tokens 90211.0\nsglang:token_usage 0.71", {"kv_capacity_tokens": 127058}),
         ("sglang:num_used_tokens 12.0\nsglang:token_usage 0.01", {}),
         ("trtllm_kv_cache_max_blocks 100\ntrtllm_kv_cache_tokens_per_block 64", {"kv_capacity_tokens": 6400}),
@@ -41,7 +50,10 @@ vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.713
         ),
         ("tgi_batch_current_max_tokens 32768", {"kv_capacity_tokens": 32768}),
         ("llamacpp:requests_processing 0", {}),
-        ("INFO GPU KV cache size: 131,072 tokens\nargs: {'max_num_seqs': 3}", {"kv_capacity_tokens": 131072, "max_running_requests": 3}),
+        (
+            "INFO GPU KV cache size: 131,072 tokens\nargs: {'max_num_seqs': 3}",
+            {"kv_capacity_tokens": 131072, "max_running_requests": 3},
+        ),
     ],
 )
 def test_values_of_each_engine(page: str, wanted: dict[str, int | bool]) -> None:
@@ -60,7 +72,7 @@ def test_a_page_of_nobody_is_refused_with_the_way_to_get_one(page: str) -> None:
 
 def test_a_full_batch_is_a_clue_and_not_a_fact() -> None:
     assert "may be 17" in engine_facts.parse(VLLM).missing["max_running_requests"]
-    idle = VLLM.replace("waiting{engine=\"0\",model_name=\"m\"} 4.0", "waiting{engine=\"0\",model_name=\"m\"} 0.0")
+    idle = VLLM.replace('waiting{engine="0",model_name="m"} 4.0', 'waiting{engine="0",model_name="m"} 0.0')
     assert "may be" not in engine_facts.parse(idle).missing["max_running_requests"]
     full = VLLM.replace("0.713", "0.99")
     assert "may be" not in engine_facts.parse(full).missing["max_running_requests"]
@@ -76,7 +88,11 @@ def test_the_block_is_read_back_by_the_settings(tmp_path: Path) -> None:
     path = tmp_path / "hedgectl.toml"
     path.write_text(block, encoding="utf-8")
     loaded = config.load(path, environ={})
-    assert loaded.section("engine") == tomllib.loads(block)["engine"] == {"kv_capacity_tokens": 16384, "prefix_cache": True}
+    assert (
+        loaded.section("engine")
+        == tomllib.loads(block)["engine"]
+        == {"kv_capacity_tokens": 16384, "prefix_cache": True}
+    )
     assert "# max_running_requests = ?" in block
 
 

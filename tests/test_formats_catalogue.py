@@ -72,7 +72,9 @@ def test_returns_columns_of_the_table_attempt_in_its_types(name: str) -> None:
     fmt = catalogue.get(name)
     con = connection()
     shape = "NULL::VARCHAR AS text" if fmt.input == "text" else "NULL::JSON AS j"
-    con.execute(f"CREATE OR REPLACE TEMP VIEW raw AS SELECT NULL::BIGINT AS line, NULL::INTEGER AS record, {shape} WHERE false")
+    con.execute(
+        f"CREATE OR REPLACE TEMP VIEW raw AS SELECT NULL::BIGINT AS line, NULL::INTEGER AS record, {shape} WHERE false"
+    )
     have = {n: t for n, t, *_ in con.execute(f"DESCRIBE ({fmt.select_sql})").fetchall()}
     wanted = {n: t for n, t, *_ in con.execute("DESCRIBE attempt").fetchall()}
     assert {"line", "record"} <= have.keys() <= EXTRA | set(columns.CANONICAL)
@@ -89,14 +91,20 @@ ODD_VALUES: tuple[Any, ...] = (
 
 def names_read(fmt: catalogue.Format) -> list[str]:
     """Keys that a format looks at, as far as its SQL shows them."""
-    found = re.findall(r'"([\w.:-]+)": (?:"|\{)', fmt.select_sql) + re.findall(r"'\$\.([\w]+)'", fmt.select_sql) + re.findall(r"'/([\w]+)'", fmt.select_sql)
+    found = (
+        re.findall(r'"([\w.:-]+)": (?:"|\{)', fmt.select_sql)
+        + re.findall(r"'\$\.([\w]+)'", fmt.select_sql)
+        + re.findall(r"'/([\w]+)'", fmt.select_sql)
+    )
     return sorted({*found, *fmt.keys})
 
 
 def odd_record(rng: random.Random, names: list[str], depth: int = 0) -> dict[str, Any]:
     record: dict[str, Any] = {}
     for name in rng.sample(names, min(len(names), rng.randint(0, 25))):
-        record[name] = odd_record(rng, names, depth + 1) if depth < 2 and rng.random() < 0.15 else rng.choice(ODD_VALUES)
+        record[name] = (
+            odd_record(rng, names, depth + 1) if depth < 2 and rng.random() < 0.15 else rng.choice(ODD_VALUES)
+        )
     return record
 
 

@@ -67,7 +67,12 @@ def test_says_which_and_why() -> None:
 
 
 def test_a_mixed_file_goes_to_the_format_that_most_records_fit() -> None:
-    mixed = ["INFO engine started", *lines(PLAIN), "Traceback (most recent call last):", *lines(PLAIN, {"startTime": 1, "endTime": 2, "model_id": "x"}, PLAIN)]
+    mixed = [
+        "INFO engine started",
+        *lines(PLAIN),
+        "Traceback (most recent call last):",
+        *lines(PLAIN, {"startTime": 1, "endTime": 2, "model_id": "x"}, PLAIN),
+    ]
     assert detect.detect(mixed).format.name == "plain"
 
 
@@ -154,7 +159,13 @@ def test_a_metrics_page_is_told_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "header", ["window_start,replica,count,p50_ms,p95_ms,p99_ms", "minute,p95,p99,requests", "t,latency_p50,latency_p90,latency_p99", "time,q50,q95,q99"]
+    "header",
+    [
+        "window_start,replica,count,p50_ms,p95_ms,p99_ms",
+        "minute,p95,p99,requests",
+        "t,latency_p50,latency_p90,latency_p99",
+        "time,q50,q95,q99",
+    ],
 )
 def test_percentiles_cannot_be_averaged(header: str) -> None:
     row = ",".join("1" for _ in header.split(","))
@@ -238,7 +249,14 @@ def test_values_that_carry_units_need_no_suffix() -> None:
 
 
 def test_nested_fields_odd_names_and_control_characters() -> None:
-    record = {"time": 1769940000, "duration_ms": 5, "usage": {"input_tokens": 3}, "mod\u001bel": "x", 'model"name': "a\nb", "model": "m\u202e"}
+    record = {
+        "time": 1769940000,
+        "duration_ms": 5,
+        "usage": {"input_tokens": 3},
+        "mod\u001bel": "x",
+        'model"name': "a\nb",
+        "model": "m\u202e",
+    }
     text = detect.starter_map(lines(record))
     assert tomllib.loads(text)["fields"]["prompt_tokens"] == "/usage/input_tokens"
     assert not any(ord(c) < 32 and c != "\n" for c in text)
@@ -257,7 +275,11 @@ def test_detection_document() -> None:
     unknown = detection_document(detect.sample_of(lines(EVENT)), path="b.jsonl")
     for document in (known, unknown):
         jsonschema.validate(document, schemas.load("formats"))
-    assert (known["detected"]["format"], known["detected"]["mapping"], known["formats"][0]["format"]) == ("plain", None, "plain")
+    assert (known["detected"]["format"], known["detected"]["mapping"], known["formats"][0]["format"]) == (
+        "plain",
+        None,
+        "plain",
+    )
     assert (unknown["detected"]["format"], unknown["formats"]) == (None, [])
     assert "latencyMs" in unknown["detected"]["mapping"]
     with pytest.raises(InputError, match="metrics page"):

@@ -47,13 +47,30 @@ def lines(*records: dict[str, Any]) -> list[str]:
 
 
 def vllm(**metrics: float | None) -> str:
-    base: dict[str, float | None] = {"queue_time_ms": 100.0, "time_to_first_token_ms": 50.0, "generation_time_ms": 300.0}
-    return json.dumps({"id": "c", "object": "chat.completion", "created": 1795000000, "usage": {"completion_tokens": 4}, "metrics": {**base, **metrics}})
+    base: dict[str, float | None] = {
+        "queue_time_ms": 100.0,
+        "time_to_first_token_ms": 50.0,
+        "generation_time_ms": 300.0,
+    }
+    return json.dumps(
+        {
+            "id": "c",
+            "object": "chat.completion",
+            "created": 1795000000,
+            "usage": {"completion_tokens": 4},
+            "metrics": {**base, **metrics},
+        }
+    )
 
 
 def test_vllm_response_ttft_counts_the_queue() -> None:
     (row,) = attempts("vllm_response", [vllm()])
-    assert (row["queue_ns"], row["prefill_ns"], row["ttft_ns"], row["e2e_ns"]) == (100 * MS, 50 * MS, 150 * MS, 450 * MS)
+    assert (row["queue_ns"], row["prefill_ns"], row["ttft_ns"], row["e2e_ns"]) == (
+        100 * MS,
+        50 * MS,
+        150 * MS,
+        450 * MS,
+    )
 
 
 @pytest.mark.parametrize("value", [None, -1.0, 1e12])
@@ -64,7 +81,12 @@ def test_a_missing_or_absurd_milestone_is_unknown(value: float | None) -> None:
 
 
 def test_an_error_event_in_a_good_stream_is_an_error() -> None:
-    (row,) = attempts("vllm_response", lines({"status": "ok", "stream": True, "chunks": [{"data": {"choices": []}}, {"data": {"error": {"code": 500}}}]}))
+    (row,) = attempts(
+        "vllm_response",
+        lines(
+            {"status": "ok", "stream": True, "chunks": [{"data": {"choices": []}}, {"data": {"error": {"code": 500}}}]}
+        ),
+    )
     assert (row["status"], row["http_status"]) == ("error", 500)
     assert "e2e_ns" not in row
 
@@ -86,7 +108,16 @@ def test_sglang_generations() -> None:
     log = by_id("sglang_requests", sample("sglang_requests", "host-a_0.log"))
     assert export.keys() == log.keys()
     for key, row in export.items():
-        for column in ("e2e_ns", "ttft_ns", "queue_ns", "prefill_ns", "decode_ns", "prompt_tokens", "cached_tokens", "status"):
+        for column in (
+            "e2e_ns",
+            "ttft_ns",
+            "queue_ns",
+            "prefill_ns",
+            "decode_ns",
+            "prompt_tokens",
+            "cached_tokens",
+            "status",
+        ):
             assert row.get(column) == log[key].get(column), (key, column)
         parts = [row.get(f"{p}_ns", 0) for p in ("queue", "prefill", "decode")]
         assert sum(parts) <= row["e2e_ns"] + MS
@@ -101,45 +132,95 @@ def test_sglang_generations() -> None:
      ({"type": "stop"}, "ok", None), (None, "ok", None), ("stop", "ok", None)],
 )  # fmt: skip
 def test_sglang_aborts(reason: Any, status: str, http: int | None) -> None:
-    (row,) = attempts("sglang_export", lines({"id": "a", "request_parameters": "{}", "finish_reason": reason, "e2e_latency": 0.5}))
+    (row,) = attempts(
+        "sglang_export", lines({"id": "a", "request_parameters": "{}", "finish_reason": reason, "e2e_latency": 0.5})
+    )
     assert (row["status"], row.get("http_status")) == (status, http)
 
 
 def test_sglang_tree() -> None:
     text = sample("sglang_otlp", "spans.otlp.jsonl").splitlines()
-    wanted = {r["request_id"]: (r.get("queue_ns"), r.get("prefill_ns"), r.get("decode_ns")) for r in attempts("sglang_otlp", text)}
+    wanted = {
+        r["request_id"]: (r.get("queue_ns"), r.get("prefill_ns"), r.get("decode_ns"))
+        for r in attempts("sglang_otlp", text)
+    }
     assert wanted["3f0b6c1e9d5a"][:2] == (round(183.5 * MS), round(209.75 * MS)), "the longest rank, not the sum"
     shuffled = random.Random(1).sample(text, len(text))
-    assert {r["request_id"]: (r.get("queue_ns"), r.get("prefill_ns"), r.get("decode_ns")) for r in attempts("sglang_otlp", shuffled)} == wanted
+    assert {
+        r["request_id"]: (r.get("queue_ns"), r.get("prefill_ns"), r.get("decode_ns"))
+        for r in attempts("sglang_otlp", shuffled)
+    } == wanted
 
 
 def test_trtllm_marks() -> None:
-    marks = {"server_arrival_time": None, "arrival_time": 100.0, "first_scheduled_time": 0.0, "first_token_time": 100.5, "last_token_time": 102.0}
+    marks = {
+        "server_arrival_time": None,
+        "arrival_time": 100.0,
+        "first_scheduled_time": 0.0,
+        "first_token_time": 100.5,
+        "last_token_time": 102.0,
+    }
     (row,) = attempts("trtllm_perf", lines({"request_id": 1, "perf_metrics": {"timing_metrics": marks}}))
     assert (row["e2e_ns"], row["ttft_ns"], row["decode_ns"]) == (2 * S, 500 * MS, 1500 * MS)
-    assert row.keys() & {"queue_ns", "prefill_ns", "arrival_ns", "request_id"} == set(), "engine counters are no ids, its clock no time of day"
+    assert row.keys() & {"queue_ns", "prefill_ns", "arrival_ns", "request_id"} == set(), (
+        "engine counters are no ids, its clock no time of day"
+    )
 
 
-@pytest.mark.parametrize(("text", "ns"), [("2.5s", 2_500_000_000), ("187.1ms", 187_100_000), ("812.44\u00b5s", 812_440), ("301ns", 301), ("1m2.5s", 62_500_000_000)])
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("2.5s", 2_500_000_000),
+        ("187.1ms", 187_100_000),
+        ("812.44\u00b5s", 812_440),
+        ("301ns", 301),
+        ("1m2.5s", 62_500_000_000),
+    ],
+)
 def test_tgi_units(text: str, ns: int) -> None:
     span = {"total_time": text, "queue_time": "0ns", "inference_time": text, "time_per_token": text, "name": "generate"}
-    (row,) = attempts("tgi", lines({"timestamp": "2026-11-19T14:00:00Z", "level": "INFO", "message": "Success", "target": "text_generation_router", "span": span}))
+    (row,) = attempts(
+        "tgi",
+        lines(
+            {
+                "timestamp": "2026-11-19T14:00:00Z",
+                "level": "INFO",
+                "message": "Success",
+                "target": "text_generation_router",
+                "span": span,
+            }
+        ),
+    )
     assert (row["e2e_ns"], row["completion_tokens"]) == (ns, 1)
     assert row.keys() & {"ttft_ns", "prefill_ns", "decode_ns"} == set()
 
 
 def test_triton_order_does_not_matter() -> None:
     events = json.loads(sample("triton_trace", "trace.json"))
-    wanted = {(r.get("request_id"), r["e2e_ns"], r.get("queue_ns"), r["status"]) for r in attempts("triton_trace", lines(*events))}
+    wanted = {
+        (r.get("request_id"), r["e2e_ns"], r.get("queue_ns"), r["status"])
+        for r in attempts("triton_trace", lines(*events))
+    }
     for seed in range(3):
         shuffled = random.Random(seed).sample(events, len(events))
-        assert {(r.get("request_id"), r["e2e_ns"], r.get("queue_ns"), r["status"]) for r in attempts("triton_trace", lines(*shuffled))} == wanted
+        assert {
+            (r.get("request_id"), r["e2e_ns"], r.get("queue_ns"), r["status"])
+            for r in attempts("triton_trace", lines(*shuffled))
+        } == wanted
     assert all(e2e < 2 * S for _, e2e, _, _ in wanted), "the idle wait of gRPC is not in it"
 
 
 def test_llamacpp_log_and_response_agree() -> None:
-    said = {r["attempt_id"]: r for r in attempts("llamacpp_response", sample("llamacpp_response", "bodies.jsonl")) if "attempt_id" in r}
-    logged = {r["attempt_id"]: r for r in attempts("llamacpp_slots", sample("llamacpp_slots", "server.log")) if "attempt_id" in r}
+    said = {
+        r["attempt_id"]: r
+        for r in attempts("llamacpp_response", sample("llamacpp_response", "bodies.jsonl"))
+        if "attempt_id" in r
+    }
+    logged = {
+        r["attempt_id"]: r
+        for r in attempts("llamacpp_slots", sample("llamacpp_slots", "server.log"))
+        if "attempt_id" in r
+    }
     assert said.keys() == logged.keys()
     for key, row in said.items():
         for column in ("prompt_tokens", "cached_tokens", "completion_tokens"):
@@ -156,7 +237,13 @@ def test_llamacpp_restart() -> None:
 
 
 def test_ollama_times() -> None:
-    end = {"model": "m", "created_at": "2026-11-19T14:00:10Z", "done": True, "total_duration": 4 * S, "load_duration": S}
+    end = {
+        "model": "m",
+        "created_at": "2026-11-19T14:00:10Z",
+        "done": True,
+        "total_duration": 4 * S,
+        "load_duration": S,
+    }
     (row,) = attempts("ollama", lines(end))
     assert row["arrival_ns"] == 1795096806 * S
     assert row["completion_tokens"] == 0
@@ -166,7 +253,9 @@ def test_ollama_times() -> None:
 
 def test_dynamo() -> None:
     found = rows("dynamo_trace", sample("dynamo_trace", "trace.000000.jsonl"))
-    assert [r["tool_names"] for r in found if r["kind"] == "tool"] == ["web_search", "h5f2"], "a start event is no second call"
+    assert [r["tool_names"] for r in found if r["kind"] == "tool"] == ["web_search", "h5f2"], (
+        "a start event is no second call"
+    )
     assert {r["replica"] for r in found if "replica" in r} == {"17587890123456789012/dp0", "17587890123456789012/dp1"}
     compact = next(r for r in found if r.get("request_id") == "dyn-2")
     assert (compact["kind"], compact["e2e_ns"], compact["prompt_tokens"]) == ("attempt", 1900 * MS, 900)
@@ -175,10 +264,18 @@ def test_dynamo() -> None:
 
 def test_ray_serve_hung_up() -> None:
     found = by_id("ray_serve", sample("ray_serve", "proxy.log"))
-    assert (found["a-2"]["status"], found["a-2"]["http_status"], found["a-2"]["error_kind"]) == ("censored", 200, "client_gone")
+    assert (found["a-2"]["status"], found["a-2"]["http_status"], found["a-2"]["error_kind"]) == (
+        "censored",
+        200,
+        "client_gone",
+    )
     assert found["a-1"]["status"] == "ok"
     assert found["a-4"]["status"] == "error"
-    assert {k: v.get("replica") for k, v in found.items() if k in ("a-1", "a-2", "a-3")} == {"a-1": "r1", "a-2": "r2", "a-3": None}
+    assert {k: v.get("replica") for k, v in found.items() if k in ("a-1", "a-2", "a-3")} == {
+        "a-1": "r1",
+        "a-2": "r2",
+        "a-3": None,
+    }
 
 
 def bench(**more: Any) -> str:
@@ -207,7 +304,10 @@ def test_closed_loops(limit: int | None, closed: bool) -> None:
 
 
 def test_a_file_with_parts_is_read_by_the_whole() -> None:
-    mixed = [*sample("ray_serve", "proxy.log").splitlines()[:9], *sample("ray_serve_replica", "replica_llm_Tiny_r1.log").splitlines()]
+    mixed = [
+        *sample("ray_serve", "proxy.log").splitlines()[:9],
+        *sample("ray_serve_replica", "replica_llm_Tiny_r1.log").splitlines(),
+    ]
     assert detect.detect(mixed).format.name == "ray_serve"
     both = [json.dumps({**json.loads(mixed[1]), "startTime": 1, "endTime": 2, "call_type": "x"})]
     with pytest.raises(Exception, match="more than one format"):
@@ -217,7 +317,12 @@ def test_a_file_with_parts_is_read_by_the_whole() -> None:
 @pytest.mark.parametrize(
     ("text", "flag"),
     [
-        (json.dumps({"backend": "sglang", "request_rate": 1.0, "mean_ttft_ms": 1, "median_ttft_ms": 1, "mean_itl_ms": 2}), "--output-details"),
+        (
+            json.dumps(
+                {"backend": "sglang", "request_rate": 1.0, "mean_ttft_ms": 1, "median_ttft_ms": 1, "mean_itl_ms": 2}
+            ),
+            "--output-details",
+        ),
         (json.dumps({"num_prompts": 9, "mean_ttft_ms": 1, "median_ttft_ms": 1, "std_ttft_ms": 2}), "--save-detailed"),
         ("INFO Engine 000: Avg prompt throughput: 12.5 tokens/s, Running: 3 reqs", "--otlp-traces-endpoint"),
         ("MLPerf Results Summary\n=====\nScenario : Server", "enable_trace"),
@@ -236,6 +341,8 @@ def test_requests_of_many_records_are_no_sign_of_a_wrong_log() -> None:
 
     for name, file in (("triton_trace", "trace.json"), ("llamacpp_slots", "server.log")):
         path = next(p for p in samples(name) if p.name == file)
-        document = ingest(store.connect(None), [str(path)], format=None, map_file=None, tz=None, max_reject=None, progress=None)
+        document = ingest(
+            store.connect(None), [str(path)], format=None, map_file=None, tz=None, max_reject=None, progress=None
+        )
         assert document["files"][0]["format"] == name
         assert "mostly_not_requests" not in {n["code"] for n in document["notes"]}

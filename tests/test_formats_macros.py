@@ -53,7 +53,10 @@ def test_a_double_would_have_lost_this() -> None:
     assert call("exact_digits(?::JSON, ?, ?)", record, pattern, shown) == "1763632804.123456789"
 
 
-@pytest.mark.parametrize("text", ["", "-", "abc", "nan", "inf", "1e400", "99999999999999999999", "12", "-5", "1970-01-01", "2026-11-20", "10:00"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "-", "abc", "nan", "inf", "1e400", "99999999999999999999", "12", "-5", "1970-01-01", "2026-11-20", "10:00"],
+)
 def test_what_is_no_time_is_null(text: str) -> None:
     assert call("time_ns(?)", text) is None
 
@@ -92,7 +95,10 @@ def test_iso_with_an_offset_is_what_python_reads(moment: datetime, minutes: int)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.datetimes(datetime(2001, 1, 1), datetime(2036, 1, 1)), st.sampled_from(["America/New_York", "Europe/Berlin", "Asia/Kolkata", "UTC"]))
+@given(
+    st.datetimes(datetime(2001, 1, 1), datetime(2036, 1, 1)),
+    st.sampled_from(["America/New_York", "Europe/Berlin", "Asia/Kolkata", "UTC"]),
+)
 def test_naive_times_are_read_in_the_given_zone(moment: datetime, zone: str) -> None:
     moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
     got = call("time_ns(?)", moment.isoformat(sep=" "), tz=zone)
@@ -115,7 +121,15 @@ def test_a_zone_never_moves_a_time_that_has_one() -> None:
     assert call("time_ns('2026-11-20T10:00:04Z')", tz="America/New_York") == utc_ns("2026-11-20T10:00:04+00:00")
 
 
-@pytest.mark.parametrize(("text", "naive"), [("2026-11-20 10:00:01", True), ("2026-11-20T10:00:01Z", False), ("2026-11-20T10:00:01+01:00", False), ("1763632801", False)])
+@pytest.mark.parametrize(
+    ("text", "naive"),
+    [
+        ("2026-11-20 10:00:01", True),
+        ("2026-11-20T10:00:01Z", False),
+        ("2026-11-20T10:00:01+01:00", False),
+        ("1763632801", False),
+    ],
+)
 def test_which_times_are_naive(text: str, naive: bool) -> None:
     assert call("is_naive(?)", text) is naive
 
@@ -145,13 +159,28 @@ def test_duration_text_round_trips(value: int, unit: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("true", True), ("True", True), ("1", True), ("hit", True), ("YES", True), ("false", False), ("0", False), ("miss", False), ("None", None), ("maybe", None), ("", None)],
+    [
+        ("true", True),
+        ("True", True),
+        ("1", True),
+        ("hit", True),
+        ("YES", True),
+        ("false", False),
+        ("0", False),
+        ("miss", False),
+        ("None", None),
+        ("maybe", None),
+        ("", None),
+    ],
 )
 def test_booleans_as_logs_spell_them(text: str, value: bool | None) -> None:
     assert call("to_bool(?)", text) is value
 
 
-@pytest.mark.parametrize(("text", "value"), [("12", 12), ("75.0", 75), ("0", 0), ("-1", None), ("x", None), ("", None), ("18446744073709551616", None)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("12", 12), ("75.0", 75), ("0", 0), ("-1", None), ("x", None), ("", None), ("18446744073709551616", None)],
+)
 def test_counts_are_not_negative(text: str, value: int | None) -> None:
     assert call("to_count(?)", text) == value
 

@@ -93,7 +93,11 @@ def test_nanoseconds_survive_json_numbers(mapping: Any) -> None:
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.text(min_size=1, max_size=12).filter(lambda s: "\x00" not in s and s.strip() not in ("", "-") and not s.startswith("/")))
+@given(
+    st.text(min_size=1, max_size=12).filter(
+        lambda s: "\x00" not in s and s.strip() not in ("", "-") and not s.startswith("/")
+    )
+)
 def test_any_name_can_be_mapped_and_any_value_comes_back(name: str) -> None:
     if any(0xD800 <= ord(c) < 0xE000 for c in name) or name in ("t", "d"):
         return
@@ -108,9 +112,25 @@ def test_any_name_can_be_mapped_and_any_value_comes_back(name: str) -> None:
     assert row["model"] == f"v {name}"
 
 
-@pytest.mark.parametrize("name", ["x'; DROP TABLE attempt; --", 'a" OR 1=1 --', "{{7*7}} ${HOME}", "{{observer}}", "a.b", "a/b~c", "模型", "cafe\u0301", "0", "line"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x'; DROP TABLE attempt; --",
+        'a" OR 1=1 --',
+        "{{7*7}} ${HOME}",
+        "{{observer}}",
+        "a.b",
+        "a/b~c",
+        "模型",
+        "cafe\u0301",
+        "0",
+        "line",
+    ],
+)
 def test_names_are_data_never_sql(mapping: Any, name: str) -> None:
-    fmt = mapping(f'[fields]\nts = "t"\ne2e_ms = "d"\nmodel = {json.dumps(name)}\n[constants]\nsegment = {json.dumps(name)}\n')
+    fmt = mapping(
+        f'[fields]\nts = "t"\ne2e_ms = "d"\nmodel = {json.dumps(name)}\n[constants]\nsegment = {json.dumps(name)}\n'
+    )
     (row,) = read(fmt, {"t": T0, "d": 1, name: name})
     assert (row["model"], row["segment"]) == (name, name)
     assert connection().execute("SELECT count(*) FROM attempt").fetchall() == [(0,)]
@@ -145,7 +165,12 @@ completion_tokens = ["out", "OUT"]
 def test_units_of_durations(mapping: Any) -> None:
     fmt = mapping('[fields]\nts = "t"\ne2e_us = "d"\nttft = { field = "f", unit = "s" }\nqueue_ns = "q"\n')
     (row,) = read(fmt, {"t": T0, "d": 1500000, "f": "0.25", "q": 1000})
-    assert (row["e2e_ns"], row["ttft_ns"], row["queue_ns"], row["queue_basis"]) == (1_500_000_000, 250_000_000, 1000, "measured")
+    assert (row["e2e_ns"], row["ttft_ns"], row["queue_ns"], row["queue_basis"]) == (
+        1_500_000_000,
+        250_000_000,
+        1000,
+        "measured",
+    )
 
 
 UNITLESS = '[fields]\nts = "ts"\nrequest_id = "id"\ne2e = "e2e"\nttft = "ttft"\n'
@@ -170,22 +195,56 @@ def test_units_in_strings_and_none_at_all(mapping: Any) -> None:
     assert {found[q]["ttft_ns"] for q in ("q2", "q4", "q6")} == {250_000_000}
     assert "e2e_ns" not in found["q5"], "blank is not observed, not zero"
     # told that bare numbers are seconds, q1 counts; values with a unit keep theirs
-    said = {r["request_id"]: r for r in rows(mapping(UNITLESS.replace('"e2e"', '{ field = "e2e", unit = "s" }').replace('"ttft"', '{ field = "ttft", unit = "s" }')), text)}
-    assert (said["q1"]["ttft_ns"], said["q1"]["e2e_ns"], said["q2"]["e2e_ns"]) == (250_000_000, 1_200_000_000, 1_200_000_000)
+    said = {
+        r["request_id"]: r
+        for r in rows(
+            mapping(
+                UNITLESS.replace('"e2e"', '{ field = "e2e", unit = "s" }').replace(
+                    '"ttft"', '{ field = "ttft", unit = "s" }'
+                )
+            ),
+            text,
+        )
+    }
+    assert (said["q1"]["ttft_ns"], said["q1"]["e2e_ns"], said["q2"]["e2e_ns"]) == (
+        250_000_000,
+        1_200_000_000,
+        1_200_000_000,
+    )
 
 
 def test_status_codes_words_lists_and_errors(mapping: Any) -> None:
-    fmt = mapping('status_ok = ["fertig"]\nstatus_censored = ["weg", 7]\n[fields]\nts = "t"\ne2e_ms = "d"\nstatus = "s"\nerror = "e"\n')
-    said = {"200": "ok", "fertig": "ok", "weg": "censored", "7": "censored", "499": "censored", "504": "censored", "503": "error", "timeout": "censored", "failed": "error"}
+    fmt = mapping(
+        'status_ok = ["fertig"]\nstatus_censored = ["weg", 7]\n[fields]\nts = "t"\ne2e_ms = "d"\nstatus = "s"\nerror = "e"\n'
+    )
+    said = {
+        "200": "ok",
+        "fertig": "ok",
+        "weg": "censored",
+        "7": "censored",
+        "499": "censored",
+        "504": "censored",
+        "503": "error",
+        "timeout": "censored",
+        "failed": "error",
+    }
     found = read(fmt, *[{"t": T0, "d": 1, "s": s} for s in said])
     assert [r["status"] for r in found] == list(said.values())
-    unknown, none, bad, empty = read(fmt, {"t": T0, "d": 1, "s": "huh"}, {"t": T0, "d": 1}, {"t": T0, "d": 1, "e": "boom"}, {"t": T0, "d": 1, "e": {}})
+    unknown, none, bad, empty = read(
+        fmt,
+        {"t": T0, "d": 1, "s": "huh"},
+        {"t": T0, "d": 1},
+        {"t": T0, "d": 1, "e": "boom"},
+        {"t": T0, "d": 1, "e": {}},
+    )
     assert (unknown["kind"], unknown["reason"]) == ("reject", "unknown_status")
     assert (none["status"], bad["status"], empty["status"]) == ("ok", "error", "ok")
 
 
 def test_rows_that_are_no_requests_or_unusable(mapping: Any) -> None:
-    fmt = mapping('[fields]\nts = "t"\ne2e_ms = "d"\nrequest_id = "id"\nstatus = "s"\n[skip]\nkind = ["health"]\n[only]\napp = ["llm", "chat"]\n')
+    fmt = mapping(
+        '[fields]\nts = "t"\ne2e_ms = "d"\nrequest_id = "id"\nstatus = "s"\n[skip]\nkind = ["health"]\n[only]\napp = ["llm", "chat"]\n'
+    )
     base = {"t": T0, "d": 1, "id": "x", "s": 200, "app": "llm"}
     cases = {
         "ok": base, "filtered": {**base, "kind": "health"}, "filtered2": {**base, "app": "web"}, "no_request_field": {"t": T0, "level": "info", "app": "llm"},
@@ -201,7 +260,9 @@ def test_absurd_numbers_end_in_a_reason_not_in_an_overflow(mapping: Any) -> None
     edge = [9223372036854775807, -9223372036854775808, 9.3e18, 1e300, -1, 0, 7]
     fmt = mapping('[fields]\nts_ns = "a"\nend_ns = "b"\nfirst_token_ns = "c"\n')
     spans = [{"a": a, "b": b, "c": a} for a in edge for b in edge]
-    other = mapping('[fields]\nend_ns = "a"\ne2e_ns = "b"\nttft_ns = "c"\nqueue_ns = "c"\nattempt = "c"\nn_choices = "a"\ncost_usd = "b"\n')
+    other = mapping(
+        '[fields]\nend_ns = "a"\ne2e_ns = "b"\nttft_ns = "c"\nqueue_ns = "c"\nattempt = "c"\nn_choices = "a"\ncost_usd = "b"\n'
+    )
     for made, listed in ((fmt, spans), (other, spans)):
         found = read(made, *listed)
         assert len(found) == len(listed)
@@ -214,7 +275,16 @@ def test_first_tokens_that_are_none(mapping: Any) -> None:
     base = {"t": T0, "d": 1000, "n": 20}
     found = read(fmt, {**base, "f": 200}, {**base, "f": 1000}, {**base, "f": 1000, "n": 1}, {**base, "f": 0}, {**base, "f": -3}, {**base, "f": 1500}, {**base, "f": "x"},
                  {**base, "q": 5000})  # fmt: skip
-    assert [r.get("note") for r in found] == [None, "ttft_equals_e2e", None, "ttft_zero", "clock_skew", "ttft_beyond_e2e", "ttft_unreadable", "component_out_of_range"]
+    assert [r.get("note") for r in found] == [
+        None,
+        "ttft_equals_e2e",
+        None,
+        "ttft_zero",
+        "clock_skew",
+        "ttft_beyond_e2e",
+        "ttft_unreadable",
+        "component_out_of_range",
+    ]
     assert [r.get("ttft_ns") for r in found] == [200_000_000, None, 1_000_000_000, None, None, None, None, None]
     assert all(r["kind"] == "attempt" and r["e2e_ns"] == 10**9 for r in found)
 
@@ -285,7 +355,12 @@ weight = "w"
 
 def test_a_list_where_a_name_belongs_is_not_a_name(mapping: Any) -> None:
     fmt = mapping('[fields]\nts = "t"\ne2e_ms = "d"\nreplica = "r"\n')
-    found = read(fmt, {"t": T0, "d": 1, "r": ["a", "b"]}, {"t": T0, "d": 1, "r": "[odd name"}, {"t": T0, "d": 1, "r": 9007199254740993})
+    found = read(
+        fmt,
+        {"t": T0, "d": 1, "r": ["a", "b"]},
+        {"t": T0, "d": 1, "r": "[odd name"},
+        {"t": T0, "d": 1, "r": 9007199254740993},
+    )
     assert [r.get("replica") for r in found] == [None, "[odd name", "9007199254740993"]
 
 
@@ -318,13 +393,29 @@ def test_a_row_that_is_a_whole_request_gives_the_loser_too(mapping: Any) -> None
     assert len(plain) == 1
     assert plain[0].get("cause") is None
     first, second = sorted(copy, key=lambda r: r["attempt_no"])
-    assert (first["cause"], first["status"], first["error_kind"], first["replica"], first["won"]) == ("primary", "censored", "loser", "a", False)
+    assert (first["cause"], first["status"], first["error_kind"], first["replica"], first["won"]) == (
+        "primary",
+        "censored",
+        "loser",
+        "a",
+        False,
+    )
     assert (first["arrival_ns"], first["e2e_ns"], first.get("ttft_ns"), first.get("cost")) == (T0_NS, 10**9, None, None)
     assert (second["cause"], second["status"], second["replica"], second["won"]) == ("hedge", "ok", "b", True)
-    assert (second["arrival_ns"], second["e2e_ns"], second["ttft_ns"]) == (T0_NS + 600_000_000, 400_000_000, 100_000_000)
+    assert (second["arrival_ns"], second["e2e_ns"], second["ttft_ns"]) == (
+        T0_NS + 600_000_000,
+        400_000_000,
+        100_000_000,
+    )
     assert {r.get("queue_ns") for r in copy} == {None}, "the row does not say whose queue it was"
     first, second = sorted(kept, key=lambda r: r["attempt_no"])
-    assert (first["status"], first["ttft_ns"], second["status"], second["arrival_ns"], second["e2e_ns"]) == ("ok", 700_000_000, "censored", T0_NS + 600_000_000, 400_000_000)
+    assert (first["status"], first["ttft_ns"], second["status"], second["arrival_ns"], second["e2e_ns"]) == (
+        "ok",
+        700_000_000,
+        "censored",
+        T0_NS + 600_000_000,
+        400_000_000,
+    )
     # both end when the request ends, and only the winner is paid for in the row
     assert {r["arrival_ns"] + r["e2e_ns"] for r in kept} == {T0_NS + 10**9}
     assert len(broken) == 1, "a rejected record is rejected once"
@@ -345,7 +436,7 @@ def test_a_row_that_is_a_whole_request_gives_the_loser_too(mapping: Any) -> None
         ('observr = "client"\n[fields]\ne2e_ms = "d"\n', "observer"),
         ('observer = "clinet"\n[fields]\ne2e_ms = "d"\n', "client"),
         ('e2e_ms = "d"\n[fields]\nts = "t"\n', "under [fields]"),
-        ('[fields]\ne2e_ms = 3\n', "name of a field"),
+        ("[fields]\ne2e_ms = 3\n", "name of a field"),
         ('[fields]\ne2e_ms = ""\n', "name of a field"),
         ('[fields]\ne2e_ms = "d"\ne2e_s = "d"\n', "both give e2e"),
         ('[fields]\ne2e = { field = "d", unit = "weeks" }\n', "weeks"),

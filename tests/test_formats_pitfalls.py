@@ -125,11 +125,24 @@ def test_litellm_zero_length_failure() -> None:
 
 def test_litellm_retry_is_one_request() -> None:
     headers = {"additional_headers": {"x-litellm-attempted-retries": 1, "x-litellm-attempted-fallbacks": 0}}
-    failed, good = litellm(failure("429", "RateLimitError"), payload(stream=None, startTime=T + 0.2, completionStartTime=T + 2, hidden_params=headers))
+    failed, good = litellm(
+        failure("429", "RateLimitError"),
+        payload(stream=None, startTime=T + 0.2, completionStartTime=T + 2, hidden_params=headers),
+    )
     assert failed["request_id"] == good["request_id"] == "call-1"
     assert failed["attempt_id"] != good["attempt_id"]
-    assert (failed["attempt_no"], failed["cause"], failed["status"], failed["error_kind"]) == (0, "primary", "error", "rate_limited")
-    assert (good["attempt_no"], good["cause"], good["status"], good["arrival_ns"]) == (1, "retry", "ok", T_NS + 200 * MS)
+    assert (failed["attempt_no"], failed["cause"], failed["status"], failed["error_kind"]) == (
+        0,
+        "primary",
+        "error",
+        "rate_limited",
+    )
+    assert (good["attempt_no"], good["cause"], good["status"], good["arrival_ns"]) == (
+        1,
+        "retry",
+        "ok",
+        T_NS + 200 * MS,
+    )
 
 
 def test_litellm_streamed_retry_is_not_a_hedge() -> None:
@@ -178,29 +191,45 @@ def test_litellm_rows_that_nobody_asked_for() -> None:
 
 
 def test_litellm_cache_hit() -> None:
-    (row,) = litellm(payload(cache_hit=True, stream=None, completionStartTime=T + 0.001, endTime=T + 0.001, response_cost=0.0))
+    (row,) = litellm(
+        payload(cache_hit=True, stream=None, completionStartTime=T + 0.001, endTime=T + 0.001, response_cost=0.0)
+    )
     assert (row["cache_hit"], row.get("replica"), row["cost"], row["status"]) == (True, None, 0, "ok")
-    whole_miss, stream_miss, text = litellm(payload(cache_hit=None), payload(cache_hit=False), payload(cache_hit="True"))
+    whole_miss, stream_miss, text = litellm(
+        payload(cache_hit=None), payload(cache_hit=False), payload(cache_hit="True")
+    )
     assert [r["cache_hit"] for r in (whole_miss, stream_miss, text)] == [False, False, True]
 
 
 def test_litellm_cached_tokens() -> None:
-    said, other, lost = litellm(payload(), payload(metadata={"usage_object": {"cache_read_input_tokens": 7}}), payload(metadata={"usage_object": {}}))
+    said, other, lost = litellm(
+        payload(),
+        payload(metadata={"usage_object": {"cache_read_input_tokens": 7}}),
+        payload(metadata={"usage_object": {}}),
+    )
     assert [r.get("cached_tokens") for r in (said, other, lost)] == [20, 7, None]
     assert [r["cache_hit"] for r in (said, other, lost)] == [False, False, False]
 
 
 @pytest.mark.parametrize("tz", [None, "Asia/Kolkata", "America/New_York"])
 def test_litellm_naive_is_utc(tz: str | None) -> None:
-    text = {"startTime": "2026-02-02 02:40:00.000000", "completionStartTime": "2026-02-02 02:40:00.250000", "endTime": "2026-02-02T02:40:02Z"}
+    text = {
+        "startTime": "2026-02-02 02:40:00.000000",
+        "completionStartTime": "2026-02-02 02:40:00.250000",
+        "endTime": "2026-02-02T02:40:02Z",
+    }
     (row,) = litellm(payload(**text), tz=tz)
     assert (row["arrival_ns"], row["ttft_ns"], row["e2e_ns"]) == (T_NS, 250 * MS, 2000 * MS)
 
 
 def test_litellm_client_left() -> None:
     left = {"error_information": {"error_code": "499", "error_class": "ClientDisconnected"}}
-    midway, early = litellm(payload(**left, completion_tokens=12), payload(**left, completion_tokens=0, completionStartTime=T + 1.9))
-    assert [(r["status"], r["error_kind"], r["http_status"]) for r in (midway, early)] == [("censored", "client_gone", 499)] * 2
+    midway, early = litellm(
+        payload(**left, completion_tokens=12), payload(**left, completion_tokens=0, completionStartTime=T + 1.9)
+    )
+    assert [(r["status"], r["error_kind"], r["http_status"]) for r in (midway, early)] == [
+        ("censored", "client_gone", 499)
+    ] * 2
     assert midway["ttft_ns"] == 250 * MS
     assert ("ttft_ns" in early, early["note"]) == (False, "ttft_after_hangup")
 
@@ -211,7 +240,9 @@ def test_litellm_cut_stream() -> None:
 
 
 def test_litellm_stream_is_never_false() -> None:
-    whole, failed, told = litellm(payload(stream=None, completionStartTime=T + 2), failure("500", model_parameters={}), failure("500"))
+    whole, failed, told = litellm(
+        payload(stream=None, completionStartTime=T + 2), failure("500", model_parameters={}), failure("500")
+    )
     assert [r.get("streamed") for r in (whole, failed, told)] == [False, None, True]
 
 
@@ -223,7 +254,13 @@ def test_litellm_timeout_is_censored() -> None:
 def test_litellm_other_endpoints() -> None:
     messages, answer = litellm(
         payload(call_type="anthropic_messages", id="msg_1", metadata={"user_api_key_request_route": "/v1/messages"}),
-        payload(call_type="aresponses", id="resp_1", stream=None, completionStartTime=T + 2, model_parameters={"previous_response_id": "resp_0"}),
+        payload(
+            call_type="aresponses",
+            id="resp_1",
+            stream=None,
+            completionStartTime=T + 2,
+            model_parameters={"previous_response_id": "resp_0"},
+        ),
     )
     assert (messages["route"], messages["ttft_ns"], messages["stored_state"]) == ("/v1/messages", 250 * MS, False)
     assert (answer["stored_state"], answer["streamed"]) == (True, False)
@@ -231,11 +268,21 @@ def test_litellm_other_endpoints() -> None:
 
 def test_litellm_tool_calls() -> None:
     tool = {"mcp_tool_call_metadata": {"name": "get_order"}}
-    linked, alone = litellm(payload(call_type="call_mcp_tool", metadata=tool), payload(call_type="call_mcp_tool", metadata=tool, trace_id=None))
-    assert (linked["kind"], linked["turn_id"], linked["tool_names"], linked["e2e_ns"]) == ("tool", "trace-1", "get_order", 2000 * MS)
+    linked, alone = litellm(
+        payload(call_type="call_mcp_tool", metadata=tool),
+        payload(call_type="call_mcp_tool", metadata=tool, trace_id=None),
+    )
+    assert (linked["kind"], linked["turn_id"], linked["tool_names"], linked["e2e_ns"]) == (
+        "tool",
+        "trace-1",
+        "get_order",
+        2000 * MS,
+    )
     assert (alone["kind"], alone["reason"]) == ("not_request", "tool_without_trace")
     offered, none, unknown = litellm(
-        payload(model_parameters={"tools": [{"function": {"name": "b"}}, {"name": "a"}], "n": 2}), payload(), payload(model_parameters=None)
+        payload(model_parameters={"tools": [{"function": {"name": "b"}}, {"name": "a"}], "n": 2}),
+        payload(),
+        payload(model_parameters=None),
     )
     assert (offered["tools_offered"], offered["tool_names"], offered["n_choices"]) == (True, "a,b", 2)
     assert (none["tools_offered"], none["n_choices"]) == (False, 1)
@@ -250,10 +297,18 @@ def test_litellm_unusable_rows() -> None:
 
 
 # --- vLLM ------------------------------------------------------------------------------------------------------------
-TIMES = {"time_to_first_token": 0.25, "e2e": 1.75, "time_in_queue": 0.03, "time_in_model_prefill": 0.2, "time_in_model_decode": 1.5}
+TIMES = {
+    "time_to_first_token": 0.25,
+    "e2e": 1.75,
+    "time_in_queue": 0.03,
+    "time_in_model_prefill": 0.2,
+    "time_in_model_decode": 1.5,
+}
 
 
-def span(number: int = 1, *, prompt: int = 100, tokens: int = 50, request: str = "chatcmpl-1", **times: float) -> dict[str, Any]:
+def span(
+    number: int = 1, *, prompt: int = 100, tokens: int = 50, request: str = "chatcmpl-1", **times: float
+) -> dict[str, Any]:
     return llm_request(number, T_NS, {**TIMES, **times}, prompt=prompt, tokens=tokens, request=request)
 
 
@@ -262,14 +317,35 @@ def vllm(*exports: dict[str, Any]) -> list[Row]:
 
 
 def test_vllm_milestone_never_reached() -> None:
-    (row,) = vllm(export("a", span(tokens=0, time_to_first_token=1.75, time_in_queue=-1062720.4, time_in_model_prefill=1062721.2, time_in_model_decode=0.0)))
+    (row,) = vllm(
+        export(
+            "a",
+            span(
+                tokens=0,
+                time_to_first_token=1.75,
+                time_in_queue=-1062720.4,
+                time_in_model_prefill=1062721.2,
+                time_in_model_decode=0.0,
+            ),
+        )
+    )
     assert ("queue_ns" in row, "prefill_ns" in row, "ttft_ns" in row) == (False, False, False)
-    assert (row["note"], row["status"], row["error_kind"], row["e2e_ns"]) == ("component_out_of_range", "censored", "aborted", 1750 * MS)
+    assert (row["note"], row["status"], row["error_kind"], row["e2e_ns"]) == (
+        "component_out_of_range",
+        "censored",
+        "aborted",
+        1750 * MS,
+    )
 
 
 def test_vllm_negative_queue() -> None:
     (row,) = vllm(export("a", span(time_in_queue=-0.5)))
-    assert ("queue_ns" in row, row["prefill_ns"], row["note"], row["status"]) == (False, 200 * MS, "component_out_of_range", "ok")
+    assert ("queue_ns" in row, row["prefill_ns"], row["note"], row["status"]) == (
+        False,
+        200 * MS,
+        "component_out_of_range",
+        "ok",
+    )
 
 
 def test_vllm_first_token_at_the_end() -> None:
@@ -325,7 +401,11 @@ def test_vllm_encodings() -> None:
     plain = vllm(export("a", span()))[0]
     numbers = json.loads(json.dumps(export("a", span())))
     one = numbers["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
-    one.update(startTimeUnixNano=int(one["startTimeUnixNano"]), endTimeUnixNano=int(one["endTimeUnixNano"]), spanId=one["spanId"].upper())
+    one.update(
+        startTimeUnixNano=int(one["startTimeUnixNano"]),
+        endTimeUnixNano=int(one["endTimeUnixNano"]),
+        spanId=one["spanId"].upper(),
+    )
     for a in one["attributes"]:
         if "intValue" in a["value"]:
             a["value"]["intValue"] = int(a["value"]["intValue"])
@@ -355,7 +435,10 @@ def test_vllm_encodings() -> None:
         ({"service.name": "engine-a", "service.instance.id": "0e8afa31-9a9f-4cda-b102-ec9fbdf8c387"}, "engine-a"),
         ({"service.name": "vllm", "service.instance.id": "gpu-7"}, "gpu-7"),
         ({"service.name": "vllm", "k8s.pod.name": "vllm-0", "service.instance.id": "x"}, "vllm-0"),
-        ({"service.name": "unknown_service", "service.instance.id": "0e8afa31-9a9f-4cda-b102-ec9fbdf8c387"}, "0e8afa31-9a9f-4cda-b102-ec9fbdf8c387"),
+        (
+            {"service.name": "unknown_service", "service.instance.id": "0e8afa31-9a9f-4cda-b102-ec9fbdf8c387"},
+            "0e8afa31-9a9f-4cda-b102-ec9fbdf8c387",
+        ),
         ({"service.name": "unknown_service:python", "host.name": "node-3"}, "node-3"),
         ({"service.name": "unknown_service", "vllm.process_id": "4121"}, "4121"),
         ({}, None),
@@ -380,21 +463,42 @@ def envoy(*listed: dict[str, Any]) -> list[Row]:
 def test_envoy_first_token_with_early_headers() -> None:
     late, early = envoy(envoy_row(1, 0), envoy_row(2, 0, response_duration=5, cd_to_us_rx_beg=5100))
     assert (late["ttft_ns"], late["ttft_basis"], late["headers_ns"]) == (150_500_000, "first_token", 150_300_000)
-    assert (early["ttft_ns"], early["headers_ns"], early["decode_ns"], early["decode_basis"]) == (150_500_000, 5_100_000, 749 * MS, "measured")
+    assert (early["ttft_ns"], early["headers_ns"], early["decode_ns"], early["decode_basis"]) == (
+        150_500_000,
+        5_100_000,
+        749 * MS,
+        "measured",
+    )
     (blind,) = envoy(envoy_row(3, 0, cd_to_us_rx_body_beg=None, cd_us_rx_body_beg_to_end=None, cd_to_us_rx_beg=None))
-    assert (blind["ttft_ns"], blind["ttft_basis"], blind["note"], "decode_ns" in blind) == (150 * MS, "first_byte", "first_byte_only", False)
+    assert (blind["ttft_ns"], blind["ttft_basis"], blind["note"], "decode_ns" in blind) == (
+        150 * MS,
+        "first_byte",
+        "first_byte_only",
+        False,
+    )
 
 
 def test_envoy_whole_answer() -> None:
     (row,) = envoy(envoy_row(1, 0, content_type="application/json; charset=utf-8"))
-    assert (row["streamed"], "ttft_ns" in row, "decode_ns" in row, row["headers_ns"]) == (False, False, False, 150_300_000)
+    assert (row["streamed"], "ttft_ns" in row, "decode_ns" in row, row["headers_ns"]) == (
+        False,
+        False,
+        False,
+        150_300_000,
+    )
 
 
 def test_envoy_default_keys() -> None:
     row = {"start_time": "2026-02-02T02:40:00.000Z", "method": "POST", "response_code": 200, "response_flags": "-", "duration": 900,
            "x-envoy-upstream-service-time": "149", "x-request-id": "r", "upstream_host": "tcp://10.0.0.1:8000", "upstream_cluster": "llm"}  # fmt: skip
     (found,) = envoy(row)
-    assert (found["arrival_ns"], found["e2e_ns"], found["headers_ns"], found["replica"], found["request_id"]) == (T_NS, 900 * MS, 149 * MS, "10.0.0.1:8000", "r")
+    assert (found["arrival_ns"], found["e2e_ns"], found["headers_ns"], found["replica"], found["request_id"]) == (
+        T_NS,
+        900 * MS,
+        149 * MS,
+        "10.0.0.1:8000",
+        "r",
+    )
     assert not {"streamed", "ttft_ns", "queue_ns"} & found.keys()
 
 
@@ -408,7 +512,10 @@ def test_envoy_spellings_agree() -> None:
     text = {k: "-" if v is None else str(v) for k, v in typed.items()}
     short = {k: v for k, v in typed.items() if v is not None}
     old = {**typed, "upstream_host": "tcp://10.0.0.1:8000"}
-    renamed = {("upstream_" + k if k == "pool_ready_duration" else "upstream_request_" + k if k == "attempt_count" else k): v for k, v in typed.items()}
+    renamed = {
+        ("upstream_" + k if k == "pool_ready_duration" else "upstream_request_" + k if k == "attempt_count" else k): v
+        for k, v in typed.items()
+    }
     wanted = envoy(typed)
     for other in (text, short, old, renamed):
         assert envoy(other) == wanted
@@ -440,26 +547,65 @@ def test_envoy_hedged_rows() -> None:
     kept = {r["cause"]: r for r in found if r["line"] == 1}
     assert (kept["primary"]["status"], kept["primary"]["e2e_ns"], kept["primary"]["won"]) == ("ok", 1_360_300_000, True)
     # the copy's own times are not in the row, and are not made up
-    assert (kept["hedge"]["status"], kept["hedge"]["error_kind"], "e2e_ns" in kept["hedge"], "replica" in kept["hedge"]) == ("censored", "loser", False, False)
+    assert (
+        kept["hedge"]["status"],
+        kept["hedge"]["error_kind"],
+        "e2e_ns" in kept["hedge"],
+        "replica" in kept["hedge"],
+    ) == ("censored", "loser", False, False)
     moved = {r["cause"]: r for r in found if r["line"] == 2}
-    assert (moved["hedge"]["replica"], moved["hedge"]["ttft_ns"], moved["hedge"]["headers_ns"]) == ("10.0.0.2:8000", 108_400_000, 108_200_000)
+    assert (moved["hedge"]["replica"], moved["hedge"]["ttft_ns"], moved["hedge"]["headers_ns"]) == (
+        "10.0.0.2:8000",
+        108_400_000,
+        108_200_000,
+    )
     assert moved["hedge"]["arrival_ns"] - moved["primary"]["arrival_ns"] == 612 * MS
     assert moved["hedge"]["arrival_ns"] + moved["hedge"]["e2e_ns"] == moved["primary"]["arrival_ns"] + 1_470_300_000
     # cancelled when the copy's headers came: at least that long
-    assert (moved["primary"]["status"], moved["primary"]["e2e_ns"], moved["primary"]["note"]) == ("censored", 720_200_000, "hedge_inferred")
+    assert (moved["primary"]["status"], moved["primary"]["e2e_ns"], moved["primary"]["note"]) == (
+        "censored",
+        720_200_000,
+        "hedge_inferred",
+    )
 
 
 def test_envoy_retry() -> None:
-    quick = {**COPY_WON, "cd_to_us_tx_beg": 24500, "cd_to_us_rx_beg": 175200, "cd_to_us_rx_body_beg": 175400, "cd_total": 925300}
+    quick = {
+        **COPY_WON,
+        "cd_to_us_tx_beg": 24500,
+        "cd_to_us_rx_beg": 175200,
+        "cd_to_us_rx_body_beg": 175400,
+        "cd_total": 925300,
+    }
     for neighbours in ([], [envoy_row(1, 0, **PRIMARY_WON)]):
         found = [r for r in envoy(*neighbours, envoy_row(2, 5000, **quick)) if r["line"] == 1 + len(neighbours)]
         first, second = sorted(found, key=lambda r: r["attempt_no"])
-        assert (first["cause"], first["status"], "e2e_ns" in first, "replica" in first) == ("primary", "error", False, False)
-        assert (second["cause"], second["status"], second["arrival_ns"] - first["arrival_ns"], second["ttft_ns"]) == ("retry", "ok", 24_500_000, 150_900_000)
+        assert (first["cause"], first["status"], "e2e_ns" in first, "replica" in first) == (
+            "primary",
+            "error",
+            False,
+            False,
+        )
+        assert (second["cause"], second["status"], second["arrival_ns"] - first["arrival_ns"], second["ttft_ns"]) == (
+            "retry",
+            "ok",
+            24_500_000,
+            150_900_000,
+        )
 
 
 def test_envoy_exhausted() -> None:
-    nothing = dict.fromkeys(("cd_to_us_tx_beg", "cd_to_us_rx_beg", "cd_to_us_rx_body_beg", "response_duration", "request_tx_duration", "pool_ready_duration", "content_type"))
+    nothing = dict.fromkeys(
+        (
+            "cd_to_us_tx_beg",
+            "cd_to_us_rx_beg",
+            "cd_to_us_rx_body_beg",
+            "response_duration",
+            "request_tx_duration",
+            "pool_ready_duration",
+            "content_type",
+        )
+    )
     found = envoy(envoy_row(1, 0, response_code=503, response_flags="UF,URX", attempt_count=3, **nothing))
     assert [(r["attempt_no"], r["cause"], r["status"]) for r in sorted(found, key=lambda r: r["attempt_no"])] == [
         (0, "primary", "error"), (1, "retry", "error"), (2, "retry", "error"),
@@ -470,17 +616,33 @@ def test_envoy_exhausted() -> None:
 
 
 def test_envoy_negative_points() -> None:
-    (row,) = envoy(envoy_row(1, 0, cd_to_us_rx_body_beg=-5, cd_us_rx_body_beg_to_end=-10, cd_to_us_rx_beg=-6, pool_ready_duration=-1, cd_to_us_tx_beg=-3))
+    (row,) = envoy(
+        envoy_row(
+            1,
+            0,
+            cd_to_us_rx_body_beg=-5,
+            cd_us_rx_body_beg_to_end=-10,
+            cd_to_us_rx_beg=-6,
+            pool_ready_duration=-1,
+            cd_to_us_tx_beg=-3,
+        )
+    )
     assert not {"ttft_ns", "decode_ns", "headers_ns", "queue_ns"} & row.keys()
     assert row["status"] == "ok"
 
 
 def test_envoy_hosts_attempted_is_not_used() -> None:
-    assert envoy(envoy_row(1, 0, upstream_hosts_attempted="a,b")) == envoy(envoy_row(1, 0, upstream_hosts_attempted=None))
+    assert envoy(envoy_row(1, 0, upstream_hosts_attempted="a,b")) == envoy(
+        envoy_row(1, 0, upstream_hosts_attempted=None)
+    )
 
 
 def test_envoy_other_traffic() -> None:
-    health, empty, bad = envoy(envoy_row(1, 0, method="GET", path="/healthz"), {"response_flags": "-"}, envoy_row(1, 0, start_time="?", start_epoch="?"))
+    health, empty, bad = envoy(
+        envoy_row(1, 0, method="GET", path="/healthz"),
+        {"response_flags": "-"},
+        envoy_row(1, 0, start_time="?", start_epoch="?"),
+    )
     assert [(r["kind"], r["reason"]) for r in (health, empty, bad)] == [
         ("not_request", "not_a_generation"), ("not_request", "no_request_field"), ("reject", "bad_time")
     ]  # fmt: skip
@@ -505,7 +667,9 @@ def test_lmbenchmark_rows() -> None:
     assert (later["prompt_tokens"], later["completion_tokens"], later["arrival_ns"]) == (75, 20, 1746595087941034000)
     assert (later["e2e_ns"], later["ttft_ns"], later["decode_ns"]) == (1_024_955_800, 85_413_694, 939_541_578)
     assert later["arrival_ns"] > first["arrival_ns"]
-    assert (first["ttft_ns"], first["e2e_ns"], first.get("note")) == (500 * MS, 500 * MS, None), "one token: the first is the last"
+    assert (first["ttft_ns"], first["e2e_ns"], first.get("note")) == (500 * MS, 500 * MS, None), (
+        "one token: the first is the last"
+    )
 
 
 # --- plain -----------------------------------------------------------------------------------------------------------
@@ -513,14 +677,24 @@ TS = "2026-02-02T02:40:00Z"
 
 
 def plain(*listed: dict[str, Any]) -> list[Row]:
-    return rows("plain", [json.dumps({"ts": TS, "request_id": "q", "replica": "a", "status": 200, "e2e_ms": 1000, **r}) for r in listed])
+    return rows(
+        "plain",
+        [json.dumps({"ts": TS, "request_id": "q", "replica": "a", "status": 200, "e2e_ms": 1000, **r}) for r in listed],
+    )
 
 
 def test_plain_hedge_and_loser() -> None:
     lost, won, gone = plain(
-        {"attempt": 1, "attempt_id": "p", "hedge_role": "primary", "status": 499}, {"attempt": 1, "attempt_id": "h", "hedge_role": "hedge"}, {"status": "cancelled"}
+        {"attempt": 1, "attempt_id": "p", "hedge_role": "primary", "status": 499},
+        {"attempt": 1, "attempt_id": "h", "hedge_role": "hedge"},
+        {"status": "cancelled"},
     )
-    assert (lost["attempt_no"], lost["cause"], lost["status"], lost["error_kind"]) == (0, "primary", "censored", "client_gone")
+    assert (lost["attempt_no"], lost["cause"], lost["status"], lost["error_kind"]) == (
+        0,
+        "primary",
+        "censored",
+        "client_gone",
+    )
     assert ("attempt_no" in won, won["cause"], won["status"]) == (False, "hedge", "ok")
     assert (gone["status"], "cause" in gone) == ("censored", False)
 
@@ -528,19 +702,40 @@ def test_plain_hedge_and_loser() -> None:
 def test_plain_usage_of_three_providers() -> None:
     found = plain(
         {"usage": {"prompt_tokens": 8000, "prompt_tokens_details": {"cached_tokens": 7800}, "completion_tokens": 50}},
-        {"usage": {"input_tokens": 200, "cache_read_input_tokens": 7800, "cache_creation_input_tokens": 0, "output_tokens": 50}},
-        {"usageMetadata": {"promptTokenCount": 8000, "cachedContentTokenCount": 7800, "candidatesTokenCount": 20, "thoughtsTokenCount": 30}},
+        {
+            "usage": {
+                "input_tokens": 200,
+                "cache_read_input_tokens": 7800,
+                "cache_creation_input_tokens": 0,
+                "output_tokens": 50,
+            }
+        },
+        {
+            "usageMetadata": {
+                "promptTokenCount": 8000,
+                "cachedContentTokenCount": 7800,
+                "candidatesTokenCount": 20,
+                "thoughtsTokenCount": 30,
+            }
+        },
     )
     assert {(r["prompt_tokens"], r["cached_tokens"], r["completion_tokens"]) for r in found} == {(8000, 7800, 50)}
 
 
 def test_plain_cache_hit_spellings() -> None:
-    assert [r.get("cache_hit") for r in plain(*[{"cache_hit": v} for v in (True, "True", 1, "hit", False, "miss", None)])] == [True] * 4 + [False] * 2 + [None]
+    assert [
+        r.get("cache_hit") for r in plain(*[{"cache_hit": v} for v in (True, "True", 1, "hit", False, "miss", None)])
+    ] == [True] * 4 + [False] * 2 + [None]
 
 
 def test_plain_eligibility_fields() -> None:
     none, some, provider, unsaid, state, many = plain(
-        {"tools": []}, {"tools": ["charge_card"]}, {"tools": None, "server_side_tools": ["code_interpreter"]}, {}, {"store": True}, {"n": 4}
+        {"tools": []},
+        {"tools": ["charge_card"]},
+        {"tools": None, "server_side_tools": ["code_interpreter"]},
+        {},
+        {"store": True},
+        {"n": 4},
     )
     assert [r.get("tools_offered") for r in (none, some, provider, unsaid)] == [False, True, True, None]
     assert (some["tool_names"], provider["tool_names"]) == ("charge_card", "code_interpreter")

@@ -45,12 +45,18 @@ def test_one_turn_has_one_answer_in_every_store(name: str) -> None:
         names = ("wall_ns", "model_ns", "tool_wait_ns", "other_ns", "tool_ns", "tool_sum_ns", "calls", "tools")
         found = con.execute(f"SELECT {', '.join(names)} FROM turn WHERE turn_id = $1", [TRACE]).fetchall()
         assert len(found) == 1
-        row = {k.removesuffix("_ns"): v // 1_000_000 if k.endswith("_ns") else v for k, v in zip(names, found[0], strict=True)}
+        row = {
+            k.removesuffix("_ns"): v // 1_000_000 if k.endswith("_ns") else v
+            for k, v in zip(names, found[0], strict=True)
+        }
         # OpenLLMetry calls a retriever a task: it lies inside its tool, so the union does not change
         wanted = EXPECTED_MS if name in WHOLE else EXPECTED_MS | {"tools": 3, "tool_sum": 4550}
         assert row == wanted
         assert row["wall"] == row["model"] + row["tool_wait"] + row["other"]
-        calls = con.execute("SELECT e2e_ns // 1000000, ttft_ns // 1000000, completion_tokens FROM request WHERE turn_id = $1 ORDER BY arrival_ns", [TRACE]).fetchall()
+        calls = con.execute(
+            "SELECT e2e_ns // 1000000, ttft_ns // 1000000, completion_tokens FROM request WHERE turn_id = $1 ORDER BY arrival_ns",
+            [TRACE],
+        ).fetchall()
         assert calls == [(1800, 400, 60), (1950, 900, 110)]
         assert any(n["code"] == "agent_turns" for n in prepared.notes)
 
@@ -58,7 +64,11 @@ def test_one_turn_has_one_answer_in_every_store(name: str) -> None:
 @pytest.mark.parametrize("name", [f for f in FILES if f.rsplit("/")[-1] in ("genai.jsonl", "rest_spans.jsonl", "traces.jsonl", "blob_export.jsonl", "otel_traces.jsonl", "runs.jsonl", "traces.json")])  # fmt: skip
 def test_odd_spans(name: str) -> None:
     with read(name) as (con, _):
-        found = dict(con.execute("SELECT attempt_id, {'s': status, 'k': error_kind, 'e': e2e_ns // 1000000, 't': ttft_ns} FROM attempt WHERE attempt_id LIKE 'b%'").fetchall())
+        found = dict(
+            con.execute(
+                "SELECT attempt_id, {'s': status, 'k': error_kind, 'e': e2e_ns // 1000000, 't': ttft_ns} FROM attempt WHERE attempt_id LIKE 'b%'"
+            ).fetchall()
+        )
         assert found["b000000000000001"] == {"s": "censored", "k": "timeout", "e": 30000, "t": None}
         assert found["b000000000000002"] == {"s": "censored", "k": "unfinished", "e": None, "t": None}
         assert found["b000000000000003"] == {"s": "error", "k": "rate_limited", "e": None, "t": None}
@@ -68,11 +78,15 @@ def test_odd_spans(name: str) -> None:
 
 def test_a_call_traced_twice_counts_once() -> None:
     with read("otlp_genai/genai.jsonl") as (con, prepared):
-        found = con.execute("SELECT request_id, ttft_ns // 1000000 FROM request WHERE request_id LIKE 'd%' OR request_id = 'resp-0005'").fetchall()
+        found = con.execute(
+            "SELECT request_id, ttft_ns // 1000000 FROM request WHERE request_id LIKE 'd%' OR request_id = 'resp-0005'"
+        ).fetchall()
         assert found == [("d000000000000001", 200)]
         assert any(n["code"] == "folded_spans" for n in prepared.notes)
 
 
 def test_a_trace_of_many_calls_is_many_requests() -> None:
     with read("otlp_genai/genai.jsonl") as (con, _):
-        assert con.execute("SELECT count(*), max(attempts) FROM request WHERE turn_id = $1", [TRACE]).fetchall() == [(2, 1)]
+        assert con.execute("SELECT count(*), max(attempts) FROM request WHERE turn_id = $1", [TRACE]).fetchall() == [
+            (2, 1)
+        ]

@@ -22,7 +22,9 @@ def write(folder: Path, *rows: str, name: str = "log.jsonl") -> str:
     return name
 
 
-@pytest.mark.parametrize("content", ["", "\n  \n\n", "ts,request_id,replica,status,ttft_ms,e2e_ms\n"], ids=["empty", "blank", "header"])
+@pytest.mark.parametrize(
+    "content", ["", "\n  \n\n", "ts,request_id,replica,status,ttft_ms,e2e_ms\n"], ids=["empty", "blank", "header"]
+)
 def test_no_request_is_named_and_writes_no_policy(run: Any, tmp_path: Path, content: str) -> None:
     (tmp_path / "log.csv").write_text(content)
     (tmp_path / "policy.json").write_text("as it was")

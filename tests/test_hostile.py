@@ -74,7 +74,14 @@ def test_values_nested_without_end_cost_no_neighbour(run: Any, tmp_path: Path) -
 
 
 def test_times_at_the_end_of_the_clock_are_rejected_and_stop_nothing(run: Any, tmp_path: Path) -> None:
-    times: list[Any] = ["2262-04-11T23:47:16Z", "1970-01-01T00:00:00Z", "1677-09-22T00:00:00Z", 9223372036854775807, -1, "infinity"]
+    times: list[Any] = [
+        "2262-04-11T23:47:16Z",
+        "1970-01-01T00:00:00Z",
+        "1677-09-22T00:00:00Z",
+        9223372036854775807,
+        -1,
+        "infinity",
+    ]
     (tmp_path / "t.jsonl").write_text(GOOD + "".join(row(9, ts=t) + "\n" for t in times))
     found = totals(run("ingest", "t.jsonl", "--db", "d.duckdb", "-o", "json"))
     assert (found["accepted"], found["rejected"]) == (4, len(times))
@@ -89,7 +96,9 @@ def test_names_cannot_colour_reorder_or_break_what_is_printed(run: Any, tmp_path
         assert fmt == "csv" or not set("\t\x1b\x9b\u202e") & set(out), fmt
     import csv
 
-    assert {line["model"] for line in csv.DictReader(out.splitlines(keepends=True))} == {*names, "'" + names[2]} - {names[2]}
+    assert {line["model"] for line in csv.DictReader(out.splitlines(keepends=True))} == {*names, "'" + names[2]} - {
+        names[2]
+    }
     code, out, _ = run("breakdown", "n.jsonl", "--by", "model", "-o", "json")
     assert {group["key"]["model"] for group in json.loads(out)["groups"]} == set(names)
     code, out, _ = run("breakdown", "n.jsonl", "--model", names[2], "-o", "json")

@@ -28,7 +28,12 @@ def test_every_record_of_a_clean_log_is_accepted(tmp_path: Path) -> None:
     assert counts(got["totals"]) == (50, 50, 0, 0, 0)
     assert got["totals"]["requests"] == 50
     assert got["files"][0]["format"] == "plain"
-    assert got["window"] == {"from": "2026-11-20T10:00:00Z", "to": "2026-11-20T10:00:49.049Z", "requests": 50, "attempts": 50}
+    assert got["window"] == {
+        "from": "2026-11-20T10:00:00Z",
+        "to": "2026-11-20T10:00:49.049Z",
+        "requests": 50,
+        "attempts": 50,
+    }
     assert got["coverage"]["ttft"] == 1.0
     assert got["coverage"]["cost"] == 0.0
     assert got["observers"] == ["client"]
@@ -76,13 +81,15 @@ def test_every_kind_of_bad_line_is_counted_with_its_place(tmp_path: Path) -> Non
         b"\r\n  \n"
         b"INFO started\n"  # 4
         b'{"level": "info", "msg": "healthy"}\n'  # 5
-        + json.dumps(row(2)).encode() + json.dumps(row(3)).encode() + b"\n"  # 6: glued
+         + json.dumps(row(2)).encode() + json.dumps(row(3)).encode() + b"\n"  # 6: glued
         b'{"ts": 1, "x": NaN}\n'  # 7
-        + json.dumps([row(4), 7]).encode() + b"\n"  # 8
-        + json.dumps(row(5, model="caf")).encode().replace(b"caf", b"caf\xe9") + b"\n"  # 9
+        + json.dumps([row(4), 7]).encode()
+        + b"\n"  # 8
+        + json.dumps(row(5, model="caf")).encode().replace(b"caf", b"caf\xe9")
+        + b"\n"  # 9
         b"{'single': 'quotes'}\n"  # 10
-        + json.dumps(row(6, ts="yesterday")).encode() + b"\n"  # 11
-        b'2026-11-20T10:00:03.1Z stdout F ' + json.dumps(row(7)).encode() + b"\n"  # 12
+         + json.dumps(row(6, ts="yesterday")).encode() + b"\n"  # 11
+        b"2026-11-20T10:00:03.1Z stdout F " + json.dumps(row(7)).encode() + b"\n"  # 12
         b'{"ts": "2026-11-20T10:0'  # 13
     )
     with connect(None) as store:
@@ -109,7 +116,10 @@ def test_a_log_that_is_mostly_something_else_says_so(tmp_path: Path) -> None:
     assert "mostly_not_requests" in codes(got)
 
 
-@pytest.mark.parametrize("shape", ["array", "pretty", "data", "page_lines", "csv", "semicolon", "parquet", "gzip", "zstd", "cri", "docker", "utf16"])
+@pytest.mark.parametrize(
+    "shape",
+    ["array", "pretty", "data", "page_lines", "csv", "semicolon", "parquet", "gzip", "zstd", "cri", "docker", "utf16"],
+)
 def test_one_log_in_every_container_gives_the_same_rows(tmp_path: Path, shape: str) -> None:
     rows = [row(n, model='dé "x"') for n in range(7)]
     text = "".join(json.dumps(r) + "\n" for r in rows)
@@ -130,7 +140,9 @@ def test_one_log_in_every_container_gives_the_same_rows(tmp_path: Path, shape: s
         source = tmp_path / "source.jsonl"
         source.write_text(text)
         with connect(None) as store:
-            store.con.execute(f"COPY (FROM read_json('{source}', columns = {{request_id: 'VARCHAR', attempt_id: 'VARCHAR', ts: 'VARCHAR', replica: 'VARCHAR', model: 'VARCHAR', status: 'INTEGER', ttft_ms: 'DOUBLE', e2e_ms: 'DOUBLE'}})) TO '{log}' (FORMAT parquet)")
+            store.con.execute(
+                f"COPY (FROM read_json('{source}', columns = {{request_id: 'VARCHAR', attempt_id: 'VARCHAR', ts: 'VARCHAR', replica: 'VARCHAR', model: 'VARCHAR', status: 'INTEGER', ttft_ms: 'DOUBLE', e2e_ms: 'DOUBLE'}})) TO '{log}' (FORMAT parquet)"
+            )
     elif shape == "gzip":
         log.write_bytes(gzip.compress(text[:500].encode()) + gzip.compress(text[500:].encode()))
     elif shape == "zstd":
@@ -138,18 +150,28 @@ def test_one_log_in_every_container_gives_the_same_rows(tmp_path: Path, shape: s
     elif shape == "cri":
         out = []
         for line in text.splitlines():
-            out += [f"2026-11-20T10:00:00.1Z stdout P {line[:40]}", "2026-11-20T10:00:00.1Z stderr F noise", f"2026-11-20T10:00:00.2Z stdout F {line[40:]}"]
+            out += [
+                f"2026-11-20T10:00:00.1Z stdout P {line[:40]}",
+                "2026-11-20T10:00:00.1Z stderr F noise",
+                f"2026-11-20T10:00:00.2Z stdout F {line[40:]}",
+            ]
         log.write_text("\n".join(out) + "\n")
     elif shape == "docker":
         out = []
         for line in text.splitlines():
-            out += [json.dumps({"log": part, "stream": "stdout", "time": "2026-11-20T10:00:00Z"}) for part in (line[:30], line[30:] + "\n")]
+            out += [
+                json.dumps({"log": part, "stream": "stdout", "time": "2026-11-20T10:00:00Z"})
+                for part in (line[:30], line[30:] + "\n")
+            ]
         log.write_text("\n".join(out) + "\n")
     else:
         log.write_bytes(text.encode("utf-16"))
     with connect(None) as store:
         got = ingest(store, [str(log)])
-        kept = query(store, "SELECT request_id, attempt_id, replica, model, ttft_ns, e2e_ns, arrival_ns FROM attempt ORDER BY arrival_ns")
+        kept = query(
+            store,
+            "SELECT request_id, attempt_id, replica, model, ttft_ns, e2e_ns, arrival_ns FROM attempt ORDER BY arrival_ns",
+        )
     noise = 7 if shape == "cri" else 0
     assert counts(got["totals"]) == (7 + noise, 7, 0, noise, 0)
     assert kept == [
@@ -170,12 +192,16 @@ def test_two_files_with_the_same_records_in_either_order(tmp_path: Path) -> None
 
 
 def test_a_bad_file_does_not_stop_the_others(tmp_path: Path) -> None:
-    good, empty, header, words, cut = (tmp_path / n for n in ("good.jsonl", "empty", "header.csv", "words.txt", "cut.gz"))
+    good, empty, header, words, cut = (
+        tmp_path / n for n in ("good.jsonl", "empty", "header.csv", "words.txt", "cut.gz")
+    )
     good.write_text(lines(range(4)))
     empty.write_text("")
     header.write_text("ts,request_id,replica,e2e_ms\n")
     words.write_text("nothing to see here\nat all\n")
-    packed = gzip.compress("".join(json.dumps(row(n, pad="x" * (n * 37 % 997))) + "\n" for n in range(10, 400)).encode())
+    packed = gzip.compress(
+        "".join(json.dumps(row(n, pad="x" * (n * 37 % 997))) + "\n" for n in range(10, 400)).encode()
+    )
     cut.write_bytes(packed[: len(packed) // 2])
     got = read(good, empty, header, words, cut)
     by_name = {Path(f["path"]).name: f for f in got["files"]}
@@ -189,7 +215,10 @@ def test_a_bad_file_does_not_stop_the_others(tmp_path: Path) -> None:
     assert "file_without_requests" in codes(got)
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n  \n", b"ts,request_id,replica,status,ttft_ms,e2e_ms\n", b'{"hello": "world"}\n', b"\0" * 100])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\n\n  \n", b"ts,request_id,replica,status,ttft_ms,e2e_ms\n", b'{"hello": "world"}\n', b"\0" * 100],
+)
 def test_input_without_a_request_is_an_error_that_names_the_file(tmp_path: Path, content: bytes) -> None:
     log = tmp_path / "nothing.log"
     log.write_bytes(content)
@@ -204,7 +233,9 @@ def test_too_many_rejects_commit_nothing(tmp_path: Path) -> None:
     log.write_text(lines(range(8)) + '{"bad": \n' * 2)
     with pytest.raises(InputError, match="2 of 10 records were rejected"):
         read(log, db=db, max_reject=0.1)
-    assert query(db, "SELECT (SELECT count(*) FROM attempt), (SELECT count(*) FROM ingested_file), (SELECT count(*) FROM reject)") == [(0, 0, 0)]
+    assert query(
+        db, "SELECT (SELECT count(*) FROM attempt), (SELECT count(*) FROM ingested_file), (SELECT count(*) FROM reject)"
+    ) == [(0, 0, 0)]
     assert counts(read(log, db=db, max_reject=0.2)["totals"]) == (10, 8, 0, 0, 2)
 
 
@@ -249,7 +280,9 @@ def test_a_faulty_query_of_a_format_is_a_usage_error_and_a_faulty_value_a_reject
     from hedgectl.ingest.steps import Step
 
     base = get("plain")
-    fragile = replace(base, name="fragile", select_sql="SELECT line, record, CAST(j->>'n' AS INTEGER) AS e2e_ns FROM raw")
+    fragile = replace(
+        base, name="fragile", select_sql="SELECT line, record, CAST(j->>'n' AS INTEGER) AS e2e_ns FROM raw"
+    )
     broken = replace(base, name="broken", select_sql="SELECT line, record, no_such_column FROM raw")
     with connect(None) as store:
         stage = Stage(store, tz=None)

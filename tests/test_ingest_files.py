@@ -18,7 +18,9 @@ IDS = pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without id
 
 def total(db: Path) -> tuple[int, ...]:
     """Rows of the ledger summed, checked against the tables."""
-    got = query(db, "SELECT sum(lines), sum(accepted), sum(duplicates), sum(not_requests), sum(rejected) FROM ingested_file")[0]
+    got = query(
+        db, "SELECT sum(lines), sum(accepted), sum(duplicates), sum(not_requests), sum(rejected) FROM ingested_file"
+    )[0]
     assert got[0] == sum(got[1:])
     assert query(db, "SELECT (SELECT count(*) FROM attempt), (SELECT count(*) FROM reject)") == [(got[1], got[4])]
     return tuple(int(x) for x in got)
@@ -150,7 +152,9 @@ def test_a_half_written_document_is_finished_later(tmp_path: Path) -> None:
 
 def test_a_cut_archive_is_finished_later(tmp_path: Path) -> None:
     log, db = tmp_path / "gw.gz", tmp_path / "h.duckdb"
-    packed = gzip.compress("".join(json.dumps(row(n, ids=False, pad=str(n * 7919 % 10007) * 20)) + "\n" for n in range(900)).encode())
+    packed = gzip.compress(
+        "".join(json.dumps(row(n, ids=False, pad=str(n * 7919 % 10007) * 20)) + "\n" for n in range(900)).encode()
+    )
     log.write_bytes(packed[: len(packed) // 2])
     assert counts(read(log, db=db)["totals"])[4] >= 1
     again = read(log, db=db)

@@ -47,7 +47,9 @@ def start(options: dict[str, object], *paths: Path | str) -> subprocess.Popen[st
 
 
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
-def test_killed_in_the_middle_nothing_is_half_written_and_nothing_is_read_twice(tmp_path: Path, stop: signal.Signals) -> None:
+def test_killed_in_the_middle_nothing_is_half_written_and_nothing_is_read_twice(
+    tmp_path: Path, stop: signal.Signals
+) -> None:
     folder, db = tmp_path / "logs", tmp_path / "h.duckdb"
     folder.mkdir()
     for n in range(30):
@@ -113,7 +115,20 @@ def test_no_space_left_writes_nothing_and_says_what_to_do(tmp_path: Path) -> Non
     small, large, db = tmp_path / "small.jsonl", tmp_path / "large.jsonl", tmp_path / "h.duckdb"
     small.write_text(lines(range(10)))
     read(small, db=db)
-    large.write_text("".join(json.dumps({"ts": 1763632801 + n, "request_id": os.urandom(24).hex(), "replica": os.urandom(12).hex(), "e2e_ms": n % 999}) + "\n" for n in range(30_000)))
+    large.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "ts": 1763632801 + n,
+                    "request_id": os.urandom(24).hex(),
+                    "replica": os.urandom(12).hex(),
+                    "e2e_ms": n % 999,
+                }
+            )
+            + "\n"
+            for n in range(30_000)
+        )
+    )
     limit = db.stat().st_size + 200_000
     with start({"db": str(db), "file_size": limit}, large) as process:
         _, errors = process.communicate(timeout=120)
@@ -140,7 +155,9 @@ def test_a_file_that_grows_and_one_that_is_truncated_while_they_are_read(tmp_pat
     assert writer.wait(60) == 0
     read(log, tmp_path / "live.jsonl.1", db=db)
     assert query(db, "SELECT count(*), count(DISTINCT request_id) FROM attempt") == [(900, 900)]
-    assert query(db, "SELECT sum(lines) = sum(accepted + duplicates + not_requests + rejected) FROM ingested_file") == [(True,)]
+    assert query(db, "SELECT sum(lines) = sum(accepted + duplicates + not_requests + rejected) FROM ingested_file") == [
+        (True,)
+    ]
 
 
 WRITE = """

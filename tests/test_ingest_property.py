@@ -16,11 +16,26 @@ from hedgectl.ingest import ingest
 from hedgectl.store import connect
 
 ROWS = [json.dumps(row(n, model="modèle " + "x" * (n % 5))) for n in range(12)]
-NOISE = ["", "  ", "INFO started", '{"level":"info"}', '{"ts":', "[]", '{"x":NaN}', "\x00\x00", '[{"a":1},2]', '"text"', "}{", "\ud7ff"]
+NOISE = [
+    "",
+    "  ",
+    "INFO started",
+    '{"level":"info"}',
+    '{"ts":',
+    "[]",
+    '{"x":NaN}',
+    "\x00\x00",
+    '[{"a":1},2]',
+    '"text"',
+    "}{",
+    "\ud7ff",
+]
 
 
 def pack(text: str, encoding: str) -> bytes:
-    data = text.encode("utf-8-sig" if encoding == "bom" else "utf-16" if encoding == "utf16" else "utf-8", "surrogatepass")
+    data = text.encode(
+        "utf-8-sig" if encoding == "bom" else "utf-16" if encoding == "utf16" else "utf-8", "surrogatepass"
+    )
     if encoding == "crlf":
         data = data.replace(b"\n", b"\r\n")
     return gzip.compress(data) if encoding == "gzip" else data
@@ -67,10 +82,16 @@ def test_whole_records_are_read_whatever_stands_around_them(
     packed=st.booleans(),
     name=st.sampled_from(["json", "csv"]),
 )
-def test_damage_is_counted_never_a_traceback(cuts: list[int], flips: list[tuple[int, int]], packed: bool, name: str) -> None:
+def test_damage_is_counted_never_a_traceback(
+    cuts: list[int], flips: list[tuple[int, int]], packed: bool, name: str
+) -> None:
     if name == "csv":
         rows = [row(n, model='a,"b') for n in range(12)]
-        text = ",".join(rows[0]) + "\n" + "".join(",".join('"' + str(v).replace('"', '""') + '"' for v in r.values()) + "\n" for r in rows)
+        text = (
+            ",".join(rows[0])
+            + "\n"
+            + "".join(",".join('"' + str(v).replace('"', '""') + '"' for v in r.values()) + "\n" for r in rows)
+        )
     else:
         text = "\n".join(ROWS)
     data = bytearray(gzip.compress(text.encode(), mtime=0) if packed else text.encode())

@@ -13,7 +13,9 @@ from hedgectl.lines.records import Record
 
 
 def told(line: str, *, complete: bool = True) -> list[tuple[str, str | None]]:
-    return [(r.text if r.counted_as == "object" else r.counted_as, r.reason) for r in look_again(line, complete=complete)]
+    return [
+        (r.text if r.counted_as == "object" else r.counted_as, r.reason) for r in look_again(line, complete=complete)
+    ]
 
 
 def test_glued_records_are_split_and_a_cut_one_is_told() -> None:
@@ -29,7 +31,11 @@ def test_a_record_written_into_a_half_written_one_is_saved() -> None:
 
 def test_arrays_give_their_elements_with_their_digits() -> None:
     line = '[{"t":1763632801.1234567890123}, 5, {"u":[1,2]}]'
-    assert told(line) == [('{"t":1763632801.1234567890123}', None), ("rejected", "not_an_object"), ('{"u":[1,2]}', None)]
+    assert told(line) == [
+        ('{"t":1763632801.1234567890123}', None),
+        ("rejected", "not_an_object"),
+        ('{"u":[1,2]}', None),
+    ]
     assert told("[]") == [("not_request", "empty_array")]
 
 
@@ -42,7 +48,7 @@ def test_nan_is_no_json_but_the_word_in_a_text_is_fine() -> None:
 def test_lone_surrogates_and_raw_control_characters_are_made_valid() -> None:
     assert told('{"a":"\\ud800x"}') == [('{"a":"\\ufffdx"}', None)]
     assert told('{"a":"\\ud83d\\ude00"}') == [('{"a":"\\ud83d\\ude00"}', None)]
-    (text, reason), = told('{"a":"tab\there"}')
+    ((text, reason),) = told('{"a":"tab\there"}')
     assert reason is None
     assert json.loads(text) == {"a": "tab\there"}
 
@@ -80,12 +86,18 @@ def test_pages_are_unwrapped_only_when_asked() -> None:
 def test_a_document_that_breaks_off_or_is_faulty_goes_on_where_it_can() -> None:
     assert [r.reason for _, _, r in doc(b'[{"a":1},\n{"b":')] == [None, "cut_json"]
     got = doc(b'[\n{"a":1},\n{"b":tru},\n{"c":3}\n]')
-    assert [(r.counted_as, r.reason) for _, _, r in got] == [("object", None), ("rejected", "bad_json"), ("object", None)]
+    assert [(r.counted_as, r.reason) for _, _, r in got] == [
+        ("object", None),
+        ("rejected", "bad_json"),
+        ("object", None),
+    ]
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    values=st.lists(st.dictionaries(st.text(max_size=4), st.one_of(st.integers(), st.text(max_size=8), st.none())), max_size=8),
+    values=st.lists(
+        st.dictionaries(st.text(max_size=4), st.one_of(st.integers(), st.text(max_size=8), st.none())), max_size=8
+    ),
     size=st.integers(1, 9),
     indent=st.sampled_from([None, 1]),
     array=st.booleans(),
@@ -143,7 +155,11 @@ def test_every_envelope_is_found_and_taken_off(name: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["<30>Nov 20 10:00:03 gw app[12]: hello", "Nov  2 10:00:03 gw haproxy[7]: hello", "2026-11-20T10:00:03.5+00:00 gw haproxy[7]: hello"],
+    [
+        "<30>Nov 20 10:00:03 gw app[12]: hello",
+        "Nov  2 10:00:03 gw haproxy[7]: hello",
+        "2026-11-20T10:00:03.5+00:00 gw haproxy[7]: hello",
+    ],
 )
 def test_syslog_of_all_ages(line: str) -> None:
     inner = ENVELOPES["syslog"](line)
@@ -152,9 +168,16 @@ def test_syslog_of_all_ages(line: str) -> None:
 
 
 def test_batches_and_binary_messages() -> None:
-    batch = json.dumps({"logEvents": [{"id": "1", "timestamp": 1, "message": "x\n"}, {"id": "2", "timestamp": 1, "message": "y"}]})
+    batch = json.dumps(
+        {"logEvents": [{"id": "1", "timestamp": 1, "message": "x\n"}, {"id": "2", "timestamp": 1, "message": "y"}]}
+    )
     assert [i.text for i in ENVELOPES["cloudwatch"](batch) or ()] == ["x", "y"]
-    streams = json.dumps({"status": "success", "data": {"resultType": "streams", "result": [{"stream": {}, "values": [["1", "x"], ["2", "y"]]}]}})
+    streams = json.dumps(
+        {
+            "status": "success",
+            "data": {"resultType": "streams", "result": [{"stream": {}, "values": [["1", "x"], ["2", "y"]]}]},
+        }
+    )
     assert [i.text for i in ENVELOPES["loki"](streams) or ()] == ["x", "y"]
     binary = json.dumps({"MESSAGE": list(b"\xffz"), "_PID": "1"})
     assert [i.text for i in ENVELOPES["journald"](binary) or ()] == ["\\xffz"]

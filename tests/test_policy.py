@@ -165,7 +165,11 @@ BAD: list[tuple[str, Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "where", "word"), BAD, ids=[f"{b[0]}={'gone' if b[1] is DELETE else repr(b[1])}"[:60] for b in BAD])
+@pytest.mark.parametrize(
+    ("path", "value", "where", "word"),
+    BAD,
+    ids=[f"{b[0]}={'gone' if b[1] is DELETE else repr(b[1])}"[:60] for b in BAD],
+)
 def test_a_wrong_key_is_named_by_reader_and_schema(path: str, value: Any, where: str, word: str) -> None:
     wrong = full()
     edit(path, value)(wrong)

@@ -20,7 +20,9 @@ _CHUNK_ROWS = 20_000
 CASE = "ingest"
 
 
-def run(*, rows: int = 500_000, runs: int = 3, format: str = "litellm_payload", memory_limit: str = "1GB") -> dict[str, Any]:
+def run(
+    *, rows: int = 500_000, runs: int = 3, format: str = "litellm_payload", memory_limit: str = "1GB"
+) -> dict[str, Any]:
     """One row of ``bench.v1``: seconds of ours and of bare, each the best of ``runs`` alternating runs in processes of their own.
 
     ``ratio`` is how many times longer ours takes; ``cpu_ratio`` the same for CPU time, which other work on the machine disturbs

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from hedgectl.formats.detect import Sample
 
 _METRIC_LINE = re.compile(r"^(# (HELP|TYPE|EOF|UNIT)\b|[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^}]*\})? [-+0-9.eEinfNa]+( \d+)?$)")
-_QUANTILE = re.compile(r"(^|[_.\-])(p|q|perc|percentile_?)(50|75|90|95|98|99|999|99[._]9|100)([_.\-]?(ms|s|us|seconds|latency))?$|quantile", re.I)
+_QUANTILE = re.compile(
+    r"(^|[_.\-])(p|q|perc|percentile_?)(50|75|90|95|98|99|999|99[._]9|100)([_.\-]?(ms|s|us|seconds|latency))?$|quantile",
+    re.I,
+)
 _COUNTER = re.compile(r"(^|_)(count|requests|samples|total|n|num_requests|bucket|le|sum)$", re.I)
 
 
@@ -41,9 +44,18 @@ def refuse_aggregates(sample: Sample, *, where: str | None = None) -> None:
 
 _SUMMARY = re.compile(r"^(mean|median|avg|average|std|p\d\d?)_|_(mean|median|avg|std|p\d\d?)(_|$)", re.I)
 _SUMMARY_HINTS = (
-    (r"\bMLLOG\b|(?i:mlperf results summary)", "LoadGen writes single requests with enable_trace into mlperf_log_trace.json only"),
-    (r'"backend": *"(sglang|sglang-oai|trt)', "run bench_serving with --output-details: it adds ttfts, itls and errors, one entry a request"),
-    (r'"(num_prompts|request_throughput|total_token_throughput)"', "run vllm bench serve with --save-result --save-detailed: it adds ttfts, itls and start times"),
+    (
+        r"\bMLLOG\b|(?i:mlperf results summary)",
+        "LoadGen writes single requests with enable_trace into mlperf_log_trace.json only",
+    ),
+    (
+        r'"backend": *"(sglang|sglang-oai|trt)',
+        "run bench_serving with --output-details: it adds ttfts, itls and errors, one entry a request",
+    ),
+    (
+        r'"(num_prompts|request_throughput|total_token_throughput)"',
+        "run vllm bench serve with --save-result --save-detailed: it adds ttfts, itls and start times",
+    ),
     (r"Avg prompt throughput: [\d.]+ tokens/s", "these are vLLM's statistics; " + engine_facts.HINTS["vllm:"]),
     (r"Decode batch[.,]? #running-req", "these are SGLang's statistics; " + engine_facts.HINTS["sglang:"]),
 )

@@ -59,9 +59,34 @@ INPUTS = ("json", "csv", "text", "parquet")
 OBSERVERS = ("client", "edge", "gateway", "engine")
 ROWS = ("attempt", "request")
 BASES = ("first_token", "first_byte", "engine")
-_HEADER = ("format", "title", "spec", "source", "input", "detect", "clock", "resolution", "observer", "observes", "hint", "traps", "notes")
+_HEADER = (
+    "format",
+    "title",
+    "spec",
+    "source",
+    "input",
+    "detect",
+    "clock",
+    "resolution",
+    "observer",
+    "observes",
+    "hint",
+    "traps",
+    "notes",
+)
 _NEEDED = ("format", "title", "spec", "source", "input", "detect", "clock", "resolution", "observer", "observes")
-_MAP_KEYS = (*_HEADER, "one_row", "tz", "ttft_basis", "prompt_excludes_cached", "other_clock", *STATUS_LISTS, *RULES, "fields", "constants")
+_MAP_KEYS = (
+    *_HEADER,
+    "one_row",
+    "tz",
+    "ttft_basis",
+    "prompt_excludes_cached",
+    "other_clock",
+    *STATUS_LISTS,
+    *RULES,
+    "fields",
+    "constants",
+)
 _UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
@@ -112,7 +137,9 @@ def get(name: str) -> Format:
     near = columns.nearest(name, list(formats))
     raise UsageError(
         f"no format is called {name}",
-        hint=f"did you mean {near}?" if near else f"there are: {', '.join(formats)}; --map FILE reads a log of your own",
+        hint=f"did you mean {near}?"
+        if near
+        else f"there are: {', '.join(formats)}; --map FILE reads a log of your own",
     )
 
 
@@ -145,7 +172,9 @@ def _load_sql(path: Path) -> Format:
         if not colon or key not in (*_HEADER, "one_row"):
             near = columns.nearest(key, list(_HEADER))
             raise UsageError(
-                f"{key!r} is no header key of a format", where=f"{path}:{number}", hint=f"did you mean {near}?" if near else None
+                f"{key!r} is no header key of a format",
+                where=f"{path}:{number}",
+                hint=f"did you mean {near}?" if near else None,
             )
         if key in head:
             raise UsageError(f"header key {key} stands twice", where=f"{path}:{number}")
@@ -176,7 +205,9 @@ def _load_toml(path: Path, *, own: bool) -> Format:
         head.setdefault("resolution", "1ms")
         head.setdefault("observer", "client")
         head.setdefault("observes", ", ".join(_observed(fmap)))
-    names = tuple(dict.fromkeys(n for s in fmap.fields.values() for n in (*s.names, *(x for group in s.sums for x in group))))
+    names = tuple(
+        dict.fromkeys(n for s in fmap.fields.values() for n in (*s.names, *(x for group in s.sums for x in group)))
+    )
     return _format(head, path, select_sql=compile_map(fmap, where=str(path)), keys=names, own=own)
 
 
@@ -205,7 +236,11 @@ def _header_text(value: Any, key: str, path: Path) -> str:
 def _field_map(document: Mapping[str, Any], path: Path, text: str) -> FieldMap:
     fields = document.get("fields")
     if not isinstance(fields, dict) or not fields:
-        raise UsageError("the mapping has no [fields]", where=str(path), hint='add [fields] with e.g. ts = "time", e2e_ms = "latencyMs"')
+        raise UsageError(
+            "the mapping has no [fields]",
+            where=str(path),
+            hint='add [fields] with e.g. ts = "time", e2e_ms = "latencyMs"',
+        )
     sources: dict[str, Source] = {}
     keys = {}
     for name, value in fields.items():
@@ -261,7 +296,11 @@ def _one_of(value: Any, allowed: tuple[str, ...], key: str, path: Path) -> str:
     if value in allowed:
         return str(value)
     near = columns.nearest(str(value), list(allowed))
-    raise UsageError(f"{key} = {value!r} is not known", where=str(path), hint=f"did you mean {near}?" if near else f"one of {', '.join(allowed)}")
+    raise UsageError(
+        f"{key} = {value!r} is not known",
+        where=str(path),
+        hint=f"did you mean {near}?" if near else f"one of {', '.join(allowed)}",
+    )
 
 
 def _zone(value: Any, path: Path) -> str | None:
@@ -274,7 +313,11 @@ def _zone(value: Any, path: Path) -> str | None:
         if value in known or not known:
             return value
         near = columns.nearest(value, sorted(known))
-        raise UsageError(f"no time zone is called {value!r}", where=str(path), hint=f"did you mean {near}?" if near else "e.g. Europe/Berlin")
+        raise UsageError(
+            f"no time zone is called {value!r}",
+            where=str(path),
+            hint=f"did you mean {near}?" if near else "e.g. Europe/Berlin",
+        )
     raise UsageError("tz is the name of a time zone", where=str(path), hint="e.g. Europe/Berlin")
 
 
@@ -311,7 +354,9 @@ def note_texts() -> dict[str, str]:
     return {code: words for fmt in load_all().values() for code, words in fmt.notes}
 
 
-def _format(head: Mapping[str, str], path: Path, *, select_sql: str, keys: tuple[str, ...], own: bool = False) -> Format:
+def _format(
+    head: Mapping[str, str], path: Path, *, select_sql: str, keys: tuple[str, ...], own: bool = False
+) -> Format:
     where = str(path)
     missing = [k for k in _NEEDED if k not in head or (not head[k] and not own)]
     if missing:
@@ -324,7 +369,11 @@ def _format(head: Mapping[str, str], path: Path, *, select_sql: str, keys: tuple
     unknown = [name for name in observes if name not in columns.CANONICAL]
     if unknown:
         near = columns.nearest(unknown[0], list(columns.CANONICAL))
-        raise UsageError(f"observes names {unknown[0]}, which is no column", where=where, hint=f"did you mean {near}?" if near else None)
+        raise UsageError(
+            f"observes names {unknown[0]}, which is no column",
+            where=where,
+            hint=f"did you mean {near}?" if near else None,
+        )
     return Format(
         name=head["format"],
         title=head["title"],

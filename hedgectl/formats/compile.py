@@ -239,7 +239,9 @@ def _check(by_name: Mapping[str, Any], fmap: FieldMap, where: str) -> None:
         )
     if fmap.one_row == "request" and not {"hedged", "hedge_delay"} & have:
         raise UsageError(
-            'one_row = "request" needs to know which rows were hedged', where=where, hint='add hedged = "..." to [fields]'
+            'one_row = "request" needs to know which rows were hedged',
+            where=where,
+            hint='add hedged = "..." to [fields]',
         )
 
 

@@ -265,7 +265,9 @@ def _matched(fmt: Format, sample: Sample) -> tuple[int, int]:
     return sum(all(t.holds(r, x) for t in wanted) for r, x in pairs), len(sample.records)
 
 
-def detect(sample: Sample | Sequence[str], *, where: str | None = None, formats: Mapping[str, Format] | None = None) -> Detection:
+def detect(
+    sample: Sample | Sequence[str], *, where: str | None = None, formats: Mapping[str, Format] | None = None
+) -> Detection:
     """The one format that fits the sample (or the first lines of a file).
 
     Raises InputError if the log is empty, holds aggregates or a metrics page, or fits no format; UsageError if two fit.
@@ -273,7 +275,11 @@ def detect(sample: Sample | Sequence[str], *, where: str | None = None, formats:
     if not isinstance(sample, Sample):
         sample = sample_of(sample)
     if not sample.lines and not sample.records:
-        raise InputError("the log is empty", where=where, hint="no record means no answer; check the path, the export, and that an archive is whole")
+        raise InputError(
+            "the log is empty",
+            where=where,
+            hint="no record means no answer; check the path, the export, and that an archive is whole",
+        )
     refuse_aggregates(sample, where=where)
     known = load_all() if formats is None else formats
     counts = {name: _matched(fmt, sample) for name, fmt in known.items()}
@@ -282,7 +288,9 @@ def detect(sample: Sample | Sequence[str], *, where: str | None = None, formats:
     if not fits:
         refuse_summary(sample, where=where)
         raise InputError(
-            "no format fits this log", where=where, hint=f"{_near_miss(sample, known)}hedgectl formats --detect FILE writes a mapping to start from"
+            "no format fits this log",
+            where=where,
+            hint=f"{_near_miss(sample, known)}hedgectl formats --detect FILE writes a mapping to start from",
         )
     if len(fits) > 1 and (whole := _whole(fits, known, sample)):
         fits = [whole]
@@ -295,7 +303,9 @@ def detect(sample: Sample | Sequence[str], *, where: str | None = None, formats:
         )
     fmt = known[fits[0]]
     hit, of = counts[fits[0]]
-    return Detection(fmt, hit / of, f"{hit} of {of} {'lines' if fmt.input == 'text' else 'records'} have {_in_words(fmt.detect)}")
+    return Detection(
+        fmt, hit / of, f"{hit} of {of} {'lines' if fmt.input == 'text' else 'records'} have {_in_words(fmt.detect)}"
+    )
 
 
 def _whole(fits: Sequence[str], known: Mapping[str, Format], sample: Sample) -> str | None:
@@ -304,14 +314,22 @@ def _whole(fits: Sequence[str], known: Mapping[str, Format], sample: Sample) -> 
     if not all(name == base or name.startswith(f"{base}_") for name in fits):
         return None
     parsed = [terms(known[name].detect) for name in fits]
-    pairs = zip(sample.records, sample.texts, strict=True) if known[base].input != "text" else (({}, line) for line in sample.lines)
+    pairs = (
+        zip(sample.records, sample.texts, strict=True)
+        if known[base].input != "text"
+        else (({}, line) for line in sample.lines)
+    )
     apart = all(sum(all(t.holds(r, x) for t in wanted) for wanted in parsed) <= 1 for r, x in pairs)
     return base if apart else None
 
 
 def _in_words(detect: str) -> str:
     present = [" or ".join(t.names) for t in terms(detect) if t.kind == "present"]
-    valued = [f"{t.names[0]} {'=' if t.kind == 'equals' else '~'} {t.value}" for t in terms(detect) if t.kind in ("equals", "matches")]
+    valued = [
+        f"{t.names[0]} {'=' if t.kind == 'equals' else '~'} {t.value}"
+        for t in terms(detect)
+        if t.kind in ("equals", "matches")
+    ]
     texts = ["the shape of this format" for t in terms(detect) if t.kind == "text"]
     return ", ".join(present + valued + texts[:1]) or "the shape of this format"
 
@@ -366,7 +384,10 @@ def starter_map(sample: Sample | Sequence[str]) -> str:
 def suggest_unit(name: str) -> str | None:
     """The unit that a field's own name states (``latencyMs``, ``ttft_s``, ``duration_seconds``), or None."""
     words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
-    match = re.search(r"(?:^|[_.\-\s(])(ns|nanos?|nanoseconds?|us|micros?|microseconds?|ms|millis?|milliseconds?|msecs?|s|secs?|seconds?)\)?$", words)
+    match = re.search(
+        r"(?:^|[_.\-\s(])(ns|nanos?|nanoseconds?|us|micros?|microseconds?|ms|millis?|milliseconds?|msecs?|s|secs?|seconds?)\)?$",
+        words,
+    )
     if match is None:
         return None
     unit = match.group(1)

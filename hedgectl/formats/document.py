@@ -15,7 +15,13 @@ _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns"))
 def formats_document(name: str | None = None) -> dict[str, Any]:
     """All formats, or the one called ``name``, as formats.v1. Raises UsageError with the nearest name."""
     chosen = list(load_all().values()) if name is None else [get(name)]
-    return {"schema": "hedgectl/formats.v1", "as_of": None, "formats": [_entry(f) for f in chosen], "detected": None, "notes": []}
+    return {
+        "schema": "hedgectl/formats.v1",
+        "as_of": None,
+        "formats": [_entry(f) for f in chosen],
+        "detected": None,
+        "notes": [],
+    }
 
 
 def detection_document(sample: Sample, *, path: str) -> dict[str, Any]:
@@ -24,15 +30,33 @@ def detection_document(sample: Sample, *, path: str) -> dict[str, Any]:
     A log that no format fits gets a mapping to start from in ``detected.mapping``. Raises UsageError if two formats fit, InputError
     for an empty log, aggregates, or a log that is no flat records.
     """
-    document: dict[str, Any] = {"schema": "hedgectl/formats.v1", "as_of": None, "formats": [], "detected": None, "notes": []}
+    document: dict[str, Any] = {
+        "schema": "hedgectl/formats.v1",
+        "as_of": None,
+        "formats": [],
+        "detected": None,
+        "notes": [],
+    }
     try:
         found = detect(sample, where=path)
     except InputError:
         mapping = starter_map(sample)
-        document["detected"] = {"path": path, "format": None, "share": None, "why": "no format fits this log", "mapping": mapping}
+        document["detected"] = {
+            "path": path,
+            "format": None,
+            "share": None,
+            "why": "no format fits this log",
+            "mapping": mapping,
+        }
         return document
     document["formats"] = [_entry(found.format)]
-    document["detected"] = {"path": path, "format": found.format.name, "share": found.share, "why": found.why, "mapping": None}
+    document["detected"] = {
+        "path": path,
+        "format": found.format.name,
+        "share": found.share,
+        "why": found.why,
+        "mapping": None,
+    }
     return document
 
 

@@ -57,7 +57,9 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "cost": ("cost", "spend", "price", "responsecost", "totalcost", "costtotal"),
 }  # fmt: skip
 _DURATIONS = ("e2e", "ttft", "queue", "prefill", "decode", "tool_wait")
-_UNIT_WORD = re.compile(r"(nanoseconds?|nanos?|microseconds?|micros?|milliseconds?|millis?|seconds?|secs?|msecs?|ns|us|ms|s)$")
+_UNIT_WORD = re.compile(
+    r"(nanoseconds?|nanos?|microseconds?|micros?|milliseconds?|millis?|seconds?|secs?|msecs?|ns|us|ms|s)$"
+)
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -185,11 +187,15 @@ def _lines(chosen: Mapping[str, str], flat: Sequence[Record]) -> list[str]:
             plain, _ = _folded(path)
             found = re.search(r"(usd|eur|gbp)$", plain)
             currency = found.group(1) if found else "usd"
-            lines.append(f"cost_{currency} = {quoted}  # {'currency from the name' if found else 'is this US dollars?'}; {example}")
+            lines.append(
+                f"cost_{currency} = {quoted}  # {'currency from the name' if found else 'is this US dollars?'}; {example}"
+            )
         else:
             lines.append(f"{key} = {quoted}  # {example}")
     if not {"ts", "end"} & chosen.keys():
-        lines.append('# ts = "..."  # no field looks like a time: name the start of the request; an epoch with its unit, as in ts_ms')
+        lines.append(
+            '# ts = "..."  # no field looks like a time: name the start of the request; an epoch with its unit, as in ts_ms'
+        )
     if not {"e2e", "ttft"} & chosen.keys() and not {"ts", "end"} <= chosen.keys():
         lines.append('# e2e_?? = "..."  # no field looks like a duration: name one, with its unit')
     return lines
@@ -211,7 +217,12 @@ def _unit(key: str, path: str, chosen: Mapping[str, str], flat: Sequence[Record]
     texts = [v for v in values if isinstance(v, str) and _number(v) is None]
     if texts and named is None:
         bare = len(values) - len(texts)
-        return "", f"{bare} of {len(values)} values have no unit and will be rejected" if bare else "the values carry their unit"
+        return (
+            "",
+            f"{bare} of {len(values)} values have no unit and will be rejected"
+            if bare
+            else "the values carry their unit",
+        )
     measured = _against_clock(path, chosen, flat) if key == "e2e" else None
     if named is not None and measured is not None and measured != named:
         return None, f"the name says {named}, end minus start says {measured}"
@@ -238,7 +249,11 @@ def _against_clock(path: str, chosen: Mapping[str, str], flat: Sequence[Record])
         return None
     ratios = []
     for record in flat:
-        value, start, end = _number(record.get(path)), _instant(record.get(chosen["ts"])), _instant(record.get(chosen["end"]))
+        value, start, end = (
+            _number(record.get(path)),
+            _instant(record.get(chosen["ts"])),
+            _instant(record.get(chosen["end"])),
+        )
         if value and start is not None and end is not None and end > start:
             ratios.append((end - start) / value)
     if not ratios:

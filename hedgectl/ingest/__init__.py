@@ -171,7 +171,9 @@ class _Run:
                 entry.accepted, entry.duplicates, entry.not_requests, entry.rejected = (
                     total - part
                     for total, part in zip(
-                        (entry.accepted, entry.duplicates, entry.not_requests, entry.rejected), entry.open_counts, strict=True
+                        (entry.accepted, entry.duplicates, entry.not_requests, entry.rejected),
+                        entry.open_counts,
+                        strict=True,
                     )
                 )
                 entry.lines -= sum(entry.open_counts)
@@ -179,7 +181,13 @@ class _Run:
             entry.path = opened.path
         else:
             entry = Entry(
-                self._ledger.new_id(), opened.path, fmt.name, fingerprint(opened.head), len(opened.head), 0, fingerprint(b"")
+                self._ledger.new_id(),
+                opened.path,
+                fmt.name,
+                fingerprint(opened.head),
+                len(opened.head),
+                0,
+                fingerprint(b""),
             )
             slot = _Slot(entry, report)
         self._slots.append(slot)

@@ -35,7 +35,17 @@ _TEXTS = {
 
 _INFO = ("naive_time", "cross_clock")
 
-_PARTS = ("event", "request_line", "request_received", "slot_line", "stream_part", "tool_start", "ttft_line", "prefill_leg", "other_component")
+_PARTS = (
+    "event",
+    "request_line",
+    "request_received",
+    "slot_line",
+    "stream_part",
+    "tool_start",
+    "ttft_line",
+    "prefill_leg",
+    "other_component",
+)
 """Reasons of records that belong to a request told by another record: a request of a dozen lines is no sign of a wrong log."""
 
 
@@ -115,7 +125,9 @@ def _nothing(files: list[File]) -> HedgectlError:
     if rejected:
         reasons = "; ".join(filter(None, [reasons, _listed(rejected)]))
     return InputError(
-        "no requests found", where=shown, hint=reasons or "the files are empty, or hold no record; check the path and the export"
+        "no requests found",
+        where=shown,
+        hint=reasons or "the files are empty, or hold no record; check the path and the export",
     )
 
 
@@ -179,9 +191,13 @@ def _notes(
         others.update(f.others)
     lines = max(1, totals["lines"])
     if reasons:
-        notes.append(_note("rejected", "warning", f"rejected: {_listed(reasons)}", round(totals["rejected"] / lines, 4)))
+        notes.append(
+            _note("rejected", "warning", f"rejected: {_listed(reasons)}", round(totals["rejected"] / lines, 4))
+        )
     if others:
-        notes.append(_note("not_requests", "info", f"no requests: {_listed(others)}", round(totals["not_requests"] / lines, 4)))
+        notes.append(
+            _note("not_requests", "info", f"no requests: {_listed(others)}", round(totals["not_requests"] / lines, 4))
+        )
     used = totals["accepted"] + totals["duplicates"]
     whole = totals["lines"] - sum(others[reason] for reason in _PARTS)
     if totals["lines"] and used * 2 < whole:
@@ -196,8 +212,12 @@ def _notes(
     for code, n in sorted(codes.items()):
         if n:
             number = f"{n} {'line' if code == 'bad_utf8' else 'row'}{'' if n == 1 else 's'}"
-            text = (_TEXTS.get(code) or note_texts().get(code, code.replace("_", " ")) + ": {n}").format(n=number, tz=tz or "UTC")
-            notes.append(_note(code, "info" if code in _INFO else "warning", text, round(min(1.0, n / max(1, attempts)), 4)))
+            text = (_TEXTS.get(code) or note_texts().get(code, code.replace("_", " ")) + ": {n}").format(
+                n=number, tz=tz or "UTC"
+            )
+            notes.append(
+                _note(code, "info" if code in _INFO else "warning", text, round(min(1.0, n / max(1, attempts)), 4))
+            )
     return notes + _field_notes(files)
 
 

@@ -58,5 +58,10 @@ def _rejects(con: duckdb.DuckDBPyConnection, files: list[int], counts: dict[int,
         columns = list(zip(*rows, strict=True))
         con.execute(
             sql.text("ingest/rejects"),
-            {"files": list(columns[0]), "lines": list(columns[1]), "reasons": list(columns[2]), "texts": list(columns[3])},
+            {
+                "files": list(columns[0]),
+                "lines": list(columns[1]),
+                "reasons": list(columns[2]),
+                "texts": list(columns[3]),
+            },
         )

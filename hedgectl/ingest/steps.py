@@ -68,7 +68,9 @@ def _lines(opened: Opened) -> Iterator[Step]:
     for block in _blocks(opened):
         last = (block.data if block.too_long is None else block.last)[-HEAD_BYTES:]
         raw = last if block.open else last + b"\n"
-        yield Step(block.end, block.first + block.count - 1, raw, open=block.open, block=block, size=block.end - block.offset)
+        yield Step(
+            block.end, block.first + block.count - 1, raw, open=block.open, block=block, size=block.end - block.offset
+        )
 
 
 def _too_long(block: Block, raw: bytes) -> Step:
@@ -146,7 +148,9 @@ def _table(opened: Opened) -> Iterator[Step]:
             raw, kept = raw[:-held_bytes], raw[-held_bytes:]
         yield _rows_step(rows, block, raw, bad, held_bytes, held_lines)
     if table is not None and table.pending and kept:
-        yield Step(0, 0, kept, open=True, size=len(kept), rejects=[(table.pending_line, "open_quote", table.pending[0])])
+        yield Step(
+            0, 0, kept, open=True, size=len(kept), rejects=[(table.pending_line, "open_quote", table.pending[0])]
+        )
 
 
 def _rows_step(rows: Rows, block: Block, raw: bytes, bad: int, held_bytes: int, held_lines: int) -> Step:

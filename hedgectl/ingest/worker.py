@@ -41,7 +41,9 @@ class Worker:
                 self._register(np.zeros(0, np.int64), np.zeros(0, np.int32), [])
                 self._con.execute(sql.text("ingest/raw_text" if fmt.input == "text" else "ingest/raw_json"))
                 try:
-                    self._con.execute(f"CREATE OR REPLACE TEMP VIEW format_rows AS {fmt.select_sql.rstrip().rstrip(';')}")
+                    self._con.execute(
+                        f"CREATE OR REPLACE TEMP VIEW format_rows AS {fmt.select_sql.rstrip().rstrip(';')}"
+                    )
                 except sql_error() as error:
                     # a broken mapping of the user's shows here, before any line is read
                     raise UsageError(f"the format {fmt.name} is not valid SQL: {error}", where=str(fmt.path)) from error
@@ -51,7 +53,9 @@ class Worker:
                 tables[fmt.name] = table
             if self._format != fmt.name:
                 table = tables[fmt.name]
-                self._con.execute(f"CREATE OR REPLACE TEMP VIEW staged_here AS FROM stage.template UNION ALL BY NAME FROM stage.{table}")
+                self._con.execute(
+                    f"CREATE OR REPLACE TEMP VIEW staged_here AS FROM stage.template UNION ALL BY NAME FROM stage.{table}"
+                )
                 found = self._con.execute(sql.text("ingest/stage_columns"), {"table": table}).fetchall()
                 self._returning = _returning({name for (name,) in found}, fmt)
         self._format = fmt.name
@@ -76,7 +80,9 @@ class Worker:
         if json and opened:
             # a format may not look into every record, and a half-written one must not pass for something else
             for i in np.flatnonzero(np.isin(lines, np.array(sorted(opened), np.int64))).tolist():
-                held[i] = None if any(r.counted_as == "rejected" for r in look_again(texts[i], complete=False)) else texts[i]
+                held[i] = (
+                    None if any(r.counted_as == "rejected" for r in look_again(texts[i], complete=False)) else texts[i]
+                )
         rows = self._insert(fmt, table, lines, records, held, in_order=in_order)
         left = self._account(rows, lines, records, texts, opened, counts)
         again_lines: list[int] = []
@@ -227,7 +233,13 @@ class Worker:
         return {name: np.concatenate([_column(part, name) for part in parts]) for name in names}
 
     def _account(
-        self, rows: dict[str, Any], lines: Any, records: Any, texts: list[str], opened: set[int], counts: dict[int, Counts]
+        self,
+        rows: dict[str, Any],
+        lines: Any,
+        records: Any,
+        texts: list[str],
+        opened: set[int],
+        counts: dict[int, Counts],
     ) -> list[int]:
         """Counts the records that came back; returns the positions of those that did not."""
         if not len(lines):
@@ -292,10 +304,15 @@ def _keys(lines: Any, records: Any, of_lines: Any, of_records: Any) -> Any:
     if not len(records) or int(records.max()) == 0:
         return np.asarray(of_lines, np.int64)
     known = np.unique(lines)
-    return np.searchsorted(known, np.asarray(of_lines, np.int64)) * (int(records.max()) + 1) + np.asarray(of_records, np.int64)
+    return np.searchsorted(known, np.asarray(of_lines, np.int64)) * (int(records.max()) + 1) + np.asarray(
+        of_records, np.int64
+    )
 
 
-_NOT_DATA = re.compile(r"^(Binder|Catalog|Parser|Syntax|Not implemented|Permission|IO|Out of Memory|Internal|Fatal|INTERRUPT)", re.IGNORECASE)
+_NOT_DATA = re.compile(
+    r"^(Binder|Catalog|Parser|Syntax|Not implemented|Permission|IO|Out of Memory|Internal|Fatal|INTERRUPT)",
+    re.IGNORECASE,
+)
 
 
 def _give_up_if_not_data(error: Exception, fmt: Format) -> None:

@@ -176,7 +176,9 @@ def _data(piece: str) -> list[Record] | None:
                     break
                 end = end_of(piece, at)
                 text = piece[at:end]
-                items.append(Record(clean(text), "object") if text.startswith("{") else Record(text, "rejected", "not_an_object"))
+                items.append(
+                    Record(clean(text), "object") if text.startswith("{") else Record(text, "rejected", "not_an_object")
+                )
                 at = end
         except (ValueError, IndexError):
             continue

@@ -13,10 +13,13 @@ _STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)"
 _CRI = re.compile(rf"({_STAMP}) (stdout|stderr) ([FP])(?: (.*))?$", re.DOTALL)
 _CLOUDWATCH = re.compile(rf"{_STAMP}\s+(?=[{{\[])(.*)$", re.DOTALL)
 _TAG = r"[A-Za-z_][\w.()/-]*(?:\[\d+\])?:"
-_SYSLOG_BSD = re.compile(rf"(?:<\d{{1,3}}>)?[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d (?:[\w.:-]+ )?{_TAG} ?(.*)$", re.DOTALL)
+_SYSLOG_BSD = re.compile(
+    rf"(?:<\d{{1,3}}>)?[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d (?:[\w.:-]+ )?{_TAG} ?(.*)$", re.DOTALL
+)
 _SYSLOG_ISO = re.compile(rf"(?:<\d{{1,3}}>)?{_STAMP} [\w.:-]+ {_TAG} ?(.*)$", re.DOTALL)
 _SYSLOG_5424 = re.compile(
-    rf"<\d{{1,3}}>1 (?:{_STAMP}|-) \S+ \S+ \S+ \S+ (?:-|(?:\[(?:[^\]\\\"]|\\.|\"(?:[^\"\\]|\\.)*\")*\])+) ?(?:\ufeff)?(.*)$", re.DOTALL
+    rf"<\d{{1,3}}>1 (?:{_STAMP}|-) \S+ \S+ \S+ \S+ (?:-|(?:\[(?:[^\]\\\"]|\\.|\"(?:[^\"\\]|\\.)*\")*\])+) ?(?:\ufeff)?(.*)$",
+    re.DOTALL,
 )
 
 
@@ -89,10 +92,18 @@ def _journald(value: dict[str, Any]) -> list[Inner] | None:
 def _cloudwatch(value: dict[str, Any]) -> list[Inner] | None:
     for key in ("events", "logEvents"):
         events = value.get(key)
-        if isinstance(events, list) and events and all(isinstance(e, dict) and isinstance(e.get("message"), str) for e in events):
+        if (
+            isinstance(events, list)
+            and events
+            and all(isinstance(e, dict) and isinstance(e.get("message"), str) for e in events)
+        ):
             return [Inner(e["message"].rstrip("\r\n")) for e in events]
     message = value.get("message")
-    if isinstance(message, str) and "timestamp" in value and value.keys() & {"ingestionTime", "eventId", "logStreamName", "logGroup"}:
+    if (
+        isinstance(message, str)
+        and "timestamp" in value
+        and value.keys() & {"ingestionTime", "eventId", "logStreamName", "logGroup"}
+    ):
         return [Inner(message.rstrip("\r\n"))]
     return None
 
@@ -106,7 +117,11 @@ def _loki(value: dict[str, Any]) -> list[Inner] | None:
         return None
     found: list[Inner] = []
     for stream in streams:
-        if not isinstance(stream, dict) or not isinstance(stream.get("stream"), dict) or not isinstance(stream.get("values"), list):
+        if (
+            not isinstance(stream, dict)
+            or not isinstance(stream.get("stream"), dict)
+            or not isinstance(stream.get("values"), list)
+        ):
             return None
         for pair in stream["values"]:
             if isinstance(pair, list) and len(pair) >= 2 and isinstance(pair[1], str):

@@ -178,4 +178,3 @@ def _same(text: str, spaced: str) -> bool:
 def _rewritten(text: str) -> str:
     value, _ = _LENIENT.raw_decode(text)
     return json.dumps(value, separators=(",", ":"))
-

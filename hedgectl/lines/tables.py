@@ -78,7 +78,9 @@ class Table:
         if fields == self._names:
             rows.headers += 1
             return
-        body = ",".join([key + (_quote(value) if value else "null") for key, value in zip(self._keys, fields, strict=True)])
+        body = ",".join(
+            [key + (_quote(value) if value else "null") for key, value in zip(self._keys, fields, strict=True)]
+        )
         rows.texts.append("{" + body + "}")
         rows.lines.append(line)
 
