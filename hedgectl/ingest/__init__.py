@@ -23,7 +23,7 @@ from hedgectl.lines import expand
 from hedgectl.store import Store, explained
 
 BATCH_FILES = 1000
-BATCH_BYTES = 1 << 30
+BATCH_BYTES = 256 << 20  # at most 1 GB is promised; a quarter keeps the stage small
 
 Progress = Callable[[str, int, int | None], None]
 """Called with path, bytes read so far (decompressed) and size on disk (None for stdin)."""
