@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,9 +24,9 @@ CASE = "ingest"
 def run(
     *, rows: int = 500_000, runs: int = 3, format: str = "litellm_payload", memory_limit: str = "1GB"
 ) -> dict[str, Any]:
-    """One row of ``bench.v1``: seconds of ours and of bare, each the best of ``runs`` alternating runs in processes of their own.
+    """One row of ``bench.v1``: seconds of ours and of bare, medians of ``runs`` alternating runs in processes of their own.
 
-    ``ratio`` is how many times longer ours takes; ``cpu_ratio`` the same for CPU time, which other work on the machine disturbs
+    ``ratio`` is how many times longer ours takes, the median of the pairs; ``cpu_ratio`` the same for CPU time, which other work on the machine disturbs
     less; ``resident_mb`` the largest memory of ours. Raises HedgectlError if a row is lost.
     """
     if format not in LOGS:
@@ -42,17 +43,17 @@ def run(
             if ours[-1]["rows"] != rows:
                 raise HedgectlError(f"{ours[-1]['rows']} of {rows} rows were read")
         size = log.stat().st_size
-    best = {key: (min(r[key] for r in ours), min(r[key] for r in bare)) for key in ("seconds", "cpu")}
+    ratios = {key: statistics.median(a[key] / b[key] for a, b in zip(ours, bare, strict=True)) for key in ("seconds", "cpu")}
     return {
         "case": f"ingest {format}",
         "unit": "s",
-        "ours": round(best["seconds"][0], 3),
-        "bare": round(best["seconds"][1], 3),
-        "ratio": round(best["seconds"][0] / best["seconds"][1], 3),
+        "ours": round(statistics.median(r["seconds"] for r in ours), 3),
+        "bare": round(statistics.median(r["seconds"] for r in bare), 3),
+        "ratio": round(ratios["seconds"], 3),
         "runs": runs,
         "rows": rows,
         "log_mb": round(size / 1e6, 1),
-        "cpu_ratio": round(best["cpu"][0] / best["cpu"][1], 3),
+        "cpu_ratio": round(ratios["cpu"], 3),
         "resident_mb": round(max(r["resident_mb"] for r in ours), 1),
     }
 
