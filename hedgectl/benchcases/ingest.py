@@ -43,7 +43,9 @@ def run(
             if ours[-1]["rows"] != rows:
                 raise HedgectlError(f"{ours[-1]['rows']} of {rows} rows were read")
         size = log.stat().st_size
-    ratios = {key: statistics.median(a[key] / b[key] for a, b in zip(ours, bare, strict=True)) for key in ("seconds", "cpu")}
+    ratios = {
+        key: statistics.median(a[key] / b[key] for a, b in zip(ours, bare, strict=True)) for key in ("seconds", "cpu")
+    }
     return {
         "case": f"ingest {format}",
         "unit": "s",
