@@ -272,15 +272,16 @@ def _pairs(given: list[str]) -> dict[str, Path]:
 def _settings(given: list[str], emit: list[str]) -> dict[str, dict[str, str]]:
     """Each target gets the options that it knows; an option that no target knows is refused."""
     from hedgectl import emitters
+    from hedgectl.cli.emit import named_values
 
+    targets = _pairs(emit)
     found: dict[str, dict[str, str]] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals or not name or not value:
-            raise UsageError(f"--set {each} is not NAME=VALUE", hint="for example --set cluster=llm_backends")
-        takers = [t for t in _pairs(emit) if name in emitters.target(t).options]
+    for name, value in named_values(given).items():
+        takers = [t for t in targets if name in emitters.target(t).options]
         if not takers:
-            raise UsageError(f"no emitted target knows {name}", where=f"--set {each}", hint="hedgectl emit --list")
+            raise UsageError(
+                f"no emitted target knows {name}", where=f"--set {name}={value}", hint="hedgectl emit --list"
+            )
         for target in takers:
             found.setdefault(target, {})[name] = value
     return found

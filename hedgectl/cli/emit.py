@@ -91,7 +91,7 @@ def emit(
         raise UsageError("--full and --tests are two different texts", hint="give one")
     form = "full" if full else "tests" if tests else None
     document = read_policy(policy or "-")
-    emitted = emitters.emit(document, to, options=_settings(settings or []), form=form, strict=strict)
+    emitted = emitters.emit(document, to, options=named_values(settings or []), form=form, strict=strict)
     if document.edited:
         output.message("warning: the policy was edited after it was made: its policy_id is not that of its content")
     for loss in emitted.losses:
@@ -151,7 +151,8 @@ def read_policy(path: str) -> Any:
     return policy.parse(decoded)
 
 
-def _settings(given: list[str]) -> dict[str, str]:
+def named_values(given: list[str]) -> dict[str, str]:
+    """The pairs of repeated ``--set NAME=VALUE``. Raises UsageError for anything else."""
     pairs: dict[str, str] = {}
     for each in given:
         name, equals, value = each.partition("=")
