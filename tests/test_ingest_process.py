@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ingest_logs import counts, lines, query, read
+from rights import WITH_TEST_MODULES
 
 INGEST = """
 import json, os, sys
@@ -24,9 +25,9 @@ ingesting.BATCH_FILES = options.get("batch_files", 1000)
 if "file_size" in options:
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (options["file_size"], options["file_size"]))
-if options.get("nobody") and os.geteuid() == 0:
-    import hedgectl.ingest.stage, duckdb, numpy
-    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+if options.get("obey_modes"):
+    from rights import obey_file_modes
+    obey_file_modes()
 def progress(path, read, size):
     print(path, flush=True)
 try:
@@ -43,7 +44,8 @@ except KeyboardInterrupt:
 
 def start(options: dict[str, object], *paths: Path | str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", INGEST, json.dumps(options), *map(str, paths)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=WITH_TEST_MODULES)
 
 
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
@@ -98,15 +100,11 @@ def test_a_file_without_the_right_to_read_is_told_and_the_others_are_read(tmp_pa
     good.write_text(lines(range(3)))
     secret.write_text(lines(range(3, 6)))
     secret.chmod(0)
-    # every folder of pytest's own on the way, however many workers put theirs in between
-    ours = [tmp_path, *tmp_path.parents]
-    for folder in ours[: next(i for i, f in enumerate(ours) if f.name.startswith("pytest-of-")) + 1]:
-        folder.chmod(folder.stat().st_mode | 0o055)
-    with start({"db": None, "nobody": True}, good, secret) as process:
+    with start({"db": None, "obey_modes": True}, good, secret) as process:
         out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert json.loads(out)["accepted"] == 3
-    with start({"db": None, "nobody": True}, secret) as process:
+    with start({"db": None, "obey_modes": True}, secret) as process:
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 4
     assert "Permission denied" in errors

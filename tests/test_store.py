@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from rights import WITH_TEST_MODULES
 
 from hedgectl import sql
 from hedgectl.errors import BusyError, ExitCode, HedgectlError, InputError, UsageError
@@ -114,14 +115,13 @@ def test_waiting_gets_a_database_that_is_let_go(tmp_path: Path) -> None:
             assert store.con.execute("SELECT count(*) FROM attempt").fetchone() == (0,)
 
 
-AS_NOBODY = """
-import os, sys
+WITH_FILE_MODES = """
+import sys
 from pathlib import Path
 from hedgectl.errors import HedgectlError
 from hedgectl.store import connect
-import duckdb
-if os.geteuid() == 0:
-    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+from rights import obey_file_modes
+obey_file_modes()
 try:
     connect(Path(sys.argv[1]))
 except HedgectlError as error:
@@ -137,11 +137,8 @@ def test_a_folder_without_the_right_to_write(tmp_path: Path, there: bool) -> Non
         connect(db).close()
         db.chmod(0o444)
     db.parent.chmod(0o555)
-    for folder in [db.parent, *db.parent.parents]:
-        # the other user must be able to come here
-        if folder.owner() != "root" or str(folder).startswith(str(tmp_path.parents[1])):
-            folder.chmod(folder.stat().st_mode | 0o055)
-    done = subprocess.run([sys.executable, "-c", AS_NOBODY, str(db)], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", WITH_FILE_MODES, str(db)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=WITH_TEST_MODULES)
     assert "Traceback" not in done.stderr
     assert "permission denied" in done.stdout
     assert done.stdout.startswith(f"{ExitCode.FAILED.value} ")
