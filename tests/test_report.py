@@ -16,7 +16,9 @@ from hedgectl import decompose, sql, survival
 from hedgectl.cli.views import plot
 from hedgectl.decompose import Selection
 from hedgectl.errors import HedgectlError
+from hedgectl.model import Workload
 from hedgectl.policy import parse
+from hedgectl.recommend import by_replay
 from hedgectl.recommend.options import Options
 from hedgectl.report import data, page, replayed, svg, theme, words
 from hedgectl.report.build import draw, report
@@ -194,12 +196,21 @@ def test_a_tiny_log_gives_a_page_all_the_same() -> None:
     assert Seen(html).open == []
 
 
-def test_several_scopes_have_a_table_worst_first() -> None:
+def test_several_scopes_have_a_table_worst_first_and_each_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted = []
+    plain = by_replay.ground
+
+    def counted(workload: Workload, *rest: Any) -> Any:
+        fitted.append(len(workload))
+        return plain(workload, *rest)
+
+    monkeypatch.setattr(by_replay, "ground", counted)
     one, two = fleet(1500, replicas=3, seed=1), fleet(1500, replicas=3, seed=2, alone=0.1)
     two["model"] = np.full(1500, "code", dtype=object)
     both = {k: np.concatenate([one[k], two[k]]) for k in one}
     with table(both) as con:
         html, document = report(con, decompose.prepare(con), Options())
+    assert fitted == [1500, 1500]  # for the decisions and the figures alike
     names = [p["scope"]["model"] for p in document["policies"]]
     assert sorted(names) == ["chat", "code"]
     decision = html[html.index('<section id="decision"') :].split("</section>", 1)[0]

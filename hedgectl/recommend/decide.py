@@ -26,6 +26,14 @@ Note = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """What a decision was made on, for whoever asks more of it: the requests, and the fitted engines if it was replayed."""
+
+    workload: Workload
+    ground: by_replay.Ground | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Decided:
     """One scope's entry, what a reader must know about it, and how it was found."""
 
@@ -33,6 +41,7 @@ class Decided:
     notes: tuple[Note, ...]
     estimator: str
     replay_check: dict[str, Any] | None = None
+    basis: Basis | None = None  # None: refused before anything was estimated
 
 
 def decide(
@@ -60,9 +69,10 @@ def decide(
     found, said, checked = by_replay.ground(workload, attempts or workload, facts or LogFacts(), options)
     if found is not None:
         policy = _by_replay(found, scope, options, diagnosis, given, prices)
-        return Decided(policy, (*said, *notes(found.setting.workload, policy, fields)), "simulation", checked)
+        told = (*said, *notes(found.setting.workload, policy, fields))
+        return Decided(policy, told, "simulation", checked, Basis(found.setting.workload, found))
     policy = _by_screen(workload, scope, options, diagnosis, given, prices, fields)
-    return Decided(policy, (*said, *notes(workload, policy, fields)), "matched", checked)
+    return Decided(policy, (*said, *notes(workload, policy, fields)), "matched", checked, Basis(workload, None))
 
 
 def _by_screen(

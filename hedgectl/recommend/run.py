@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,8 +28,21 @@ LONG_LOG = 200_000  # requests
 _EPOCH = "1970-01-01T00:00:00Z"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Recommended:
+    """The ``policy.v1`` document, and the slowest scope in which a policy was tried, with what that rests on."""
+
+    document: dict[str, Any]
+    slowest: Decided | None
+
+
 def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Options | None = None) -> dict[str, Any]:
-    """The ``policy.v1`` document for a log after `decompose.prepare`; one entry a scope, the slowest first.
+    """The document of `recommended` alone."""
+    return recommended(con, prepared, options).document
+
+
+def recommended(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Options | None = None) -> Recommended:
+    """The decision for a log after `decompose.prepare`; one entry a scope, the slowest first.
 
     The same log, options and seed give the same bytes. Raises InputError if the selection holds no request.
     """
@@ -38,6 +51,7 @@ def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Optio
     entries: list[ScopePolicy] = []
     notes: list[dict[str, Any]] = list(prepared.notes)
     decided: list[Decided] = []
+    slowest: Decided | None = None
     seen = Coverage()
     for one in scopes.load(con, prepared, by_route=chosen.by_route, min_requests=minimum, seed=chosen.seed):
         chosen.say(f"scope {one.scope.name}", 0.0)
@@ -54,7 +68,11 @@ def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Optio
                     facts=one.facts,
                 )
             entries.append(found.policy)
-            decided.append(found)
+            decided.append(replace(found, basis=None))  # the requests of all scopes at once need not fit in memory
+            if found.policy.hedge is not None and (
+                slowest is None or _rank(found.policy, chosen) < _rank(slowest.policy, chosen)
+            ):
+                slowest = found
             notes += [n for n in found.notes if n not in notes]
         seen.add(one.workload)
         notes += [n for n in _source_notes(one) if n not in notes]
@@ -65,14 +83,14 @@ def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Optio
         )
     document = PolicyDocument(
         as_of=prepared.as_of or _EPOCH,
-        policies=tuple(sorted(entries, key=lambda e: (-_slowness(e, chosen), e.scope.name))),
+        policies=tuple(sorted(entries, key=lambda e: _rank(e, chosen))),
         goal=chosen.goal,
         window=dict(prepared.window),
         coverage=seen.document(),
         method=_method(decided, chosen),
         notes=tuple(notes),
     )
-    return document.to_document()
+    return Recommended(document.to_document(), slowest)
 
 
 @contextmanager
@@ -123,12 +141,12 @@ def _method(decided: list[Decided], options: Options) -> dict[str, Any]:
     }
 
 
-def _slowness(entry: ScopePolicy, options: Options) -> float:
-    """The goal's percentile without copies, ms; scopes without one come last."""
+def _rank(entry: ScopePolicy, options: Options) -> tuple[float, str]:
+    """Slowest first, by the goal's percentile without copies; scopes without one come last."""
     metric, p = parts(options.goal)
     arm = (entry.projection or {}).get("unhedged") or {}
     value = (arm.get(f"{metric}_ms") or {}).get(f"p{p * 100:g}")
-    return -1.0 if value is None else float(value)
+    return (1.0 if value is None else -float(value), entry.scope.name)
 
 
 def _source_notes(one: scopes.ScopeData) -> list[dict[str, Any]]:

@@ -8,9 +8,9 @@ import hedgectl
 from hedgectl.checks import check
 from hedgectl.decompose import Prepared
 from hedgectl.diagnose import diagnose
-from hedgectl.policy import parse
-from hedgectl.recommend import recommend
+from hedgectl.policy import PolicyDocument, parse
 from hedgectl.recommend.options import Options
+from hedgectl.recommend.run import recommended
 from hedgectl.report import charts, data, page, replayed, svg, words
 from hedgectl.report.figure import Figure, count
 
@@ -24,14 +24,15 @@ def report(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Options)
     Raises HedgectlError if the drawing libraries are missing, InputError if the selection holds no request.
     """
     svg.require()
-    document = recommend(con, prepared, options)
+    found = recommended(con, prepared, options)
+    document = found.document
     policy = parse(document)
     options.say("looking at the tail", 0.0)
     diagnosis = diagnose(con, prepared, seed=options.seed)
     threshold = diagnosis["tail"]["threshold_ms"]
     first = policy.policies[0]
-    ground, why = _ground(con, prepared, document, options)
-    future = replayed.figures(ground, why, lambda text: options.say(text, 0.0))
+    ground = replayed.ground(found.slowest, options)
+    future = replayed.figures(ground, _why_none(policy), lambda text: options.say(text, 0.0))
     figures: list[Figure] = [
         data.bands(con),
         *data.replicas(con, prepared, threshold),
@@ -62,20 +63,11 @@ def draw(figure: Figure) -> tuple[str, str]:
     return wide, narrow
 
 
-def _ground(
-    con: duckdb.DuckDBPyConnection, prepared: Prepared, document: dict[str, Any], options: Options
-) -> tuple[replayed.Ground | None, str]:
-    """What answers for the first (slowest) scope that has a policy; without one, the reason in words."""
-    policy = parse(document)
-    for stated in policy.policies:
-        if stated.hedge is not None:
-            raw = stated.projection or {}
-            found = replayed.ground(con, prepared, stated, options, replayed=raw.get("replay_check") is not None)
-            if found is not None:
-                return found, ""
+def _why_none(policy: PolicyDocument) -> str:
+    """Said where no scope has a policy that could be drawn."""
     reasons = [str(r["text"]) for p in policy.policies for r in p.reasons if r.get("text")]
     because = f": {reasons[0].rstrip('.')}" if reasons else ""
-    return None, f"No policy was tried on this log{because}."
+    return f"No policy was tried on this log{because}."
 
 
 def _facts(prepared: Prepared, document: dict[str, Any], scope: str | None) -> list[str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hedgectl import cost, quantiles, survival
-from hedgectl.decompose import Prepared
+from hedgectl.model import Workload
 from hedgectl.policy import ScopePolicy
-from hedgectl.recommend import by_replay, delay, scopes, search
+from hedgectl.recommend import by_replay, delay, search
+from hedgectl.recommend.decide import Decided
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
 from hedgectl.recommend.projecting import Assumption, Candidate, ScreenProjector
@@ -19,9 +20,6 @@ from hedgectl.recommend.replaying import spec_of
 from hedgectl.report.figure import Figure, Table, count, lacking, ms, percent
 from hedgectl.sim import sweep
 from hedgectl.sim.scenario import Assumed
-
-if TYPE_CHECKING:
-    import duckdb
 
 GRID = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995)
 ARMS = ("as is", "better routed", "hedged")
@@ -35,7 +33,7 @@ Curve = list[tuple[float, float]]
 class Ground:
     """One scope with its policy and what can answer for it: a replay (`replay` not None) or the load-blind screen."""
 
-    scope: scopes.ScopeData
+    workload: Workload
     policy: ScopePolicy
     options: Options
     candidate: Candidate | None
@@ -49,28 +47,16 @@ class Ground:
         return "By a screen that is blind to the load that copies add, so this is the best case."
 
 
-def ground(
-    con: duckdb.DuckDBPyConnection, prepared: Prepared, policy: ScopePolicy, options: Options, *, replayed: bool
-) -> Ground | None:
-    """The scope of `policy`, ready to be asked; None if the selection no longer has it. `replayed`: the decision was."""
-    # no diagnosis is wanted here, so no scope has requests enough for one
-    wanted = [
-        one
-        for one in scopes.load(con, prepared, by_route=options.by_route, min_requests=2**62, seed=options.seed)
-        if one.scope == policy.scope
-    ]
-    if not wanted:
+def ground(decided: Decided | None, options: Options) -> Ground | None:
+    """A decided scope, ready to be asked more, on the engines that were fitted for the decision; None if nothing was tried."""
+    if decided is None or decided.basis is None:
         return None
-    one = wanted[0]
-    base = by_replay.ground(one.workload, one.loaded.attempts, one.facts, options)[0] if replayed else None
-    if base is not None:
-        one = replace(one, workload=base.setting.workload)
-    candidate = search.from_policy(one.workload, policy)
+    policy, workload, replay = decided.policy, decided.basis.workload, decided.basis.ground
     told = (policy.projection or {}).get("worst_of") or {}
     worst = Assumption(
-        (told.get("cancel") or "engine_runs_on") if base is not None else None, told.get("copy_length") or "same"
+        (told.get("cancel") or "engine_runs_on") if replay is not None else None, told.get("copy_length") or "same"
     )
-    return Ground(one, policy, options, candidate, worst, base)
+    return Ground(workload, policy, options, search.from_policy(workload, policy), worst, replay)
 
 
 def figures(found: Ground | None, why: str, say: Say) -> list[Figure]:
@@ -85,7 +71,7 @@ def figures(found: Ground | None, why: str, say: Say) -> list[Figure]:
         return [lacking("frontier", "What a policy would do", why)]
     out = []
     say("drawing what each delay would do")
-    out.append(_frontier(found, titles["frontier"], why))
+    out.append(_frontier(found, titles["frontier"]))
     say("drawing survival curves")
     out += _survival(found, titles)
     say("replaying loads")
@@ -93,19 +79,19 @@ def figures(found: Ground | None, why: str, say: Say) -> list[Figure]:
     return out
 
 
-def _frontier(found: Ground, title: str, why: str) -> Figure:
+def _frontier(found: Ground, title: str) -> Figure:
     candidate, options = found.candidate, found.options
-    workload = found.scope.workload
+    workload = found.workload
     clock = None if candidate is None else delay.clock(workload, candidate.trigger, candidate.eligible)
     if candidate is None or clock is None:
-        return lacking("frontier", title, why or "No policy was tried for this scope.")
+        return lacking("frontier", title, "No policy was tried for this scope.")
     metric, p = parts(options.goal)
     name = f"{'TTFT' if metric == 'ttft' else metric} {quantiles.name(p)}"
     grid = {round(clock.quantile(q), 3): q for q in GRID}
     grid = {seconds: q for seconds, q in grid.items() if seconds > 0}
     grid[candidate.delay_s] = clock.position(candidate.delay_s)
     projector = ScreenProjector(workload) if found.replay is None else found.replay.projector
-    prices = cost.prices_for(workload, found.scope.scope.model, options.prices)
+    prices = cost.prices_for(workload, found.policy.scope.model, options.prices)
     rows: list[dict[str, Any]] = []
     for seconds in sorted(grid):
         tried = replace(candidate, delay_s=seconds, rule=None)
@@ -238,7 +224,7 @@ def at(points: Curve, left: float) -> float | None:
 
 def _arms(found: Ground) -> dict[str, dict[str, tuple[Curve, int, int]]]:
     """Per arm and metric (curve in seconds, finished, cut short)."""
-    w, candidate = found.scope.workload, found.candidate
+    w, candidate = found.workload, found.candidate
     if found.replay is None:
         status = w.status.astype(np.float64)
         logged = {m: survival.arrays(status, w.e2e_s, w.ttft_s, w.weight, m) for m in ("e2e", "ttft")}
