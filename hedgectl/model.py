@@ -54,6 +54,7 @@ class Workload:
     tools_offered: Flags
     cache_hit: Flags  # response cache: no engine was called
     stored_state: Flags
+    sticky_session: Flags  # a router kept this request on its replica
     batch: Flags
     n_choices: Ints
     cost: Floats  # all attempts of the logical request, in `currency`
@@ -139,6 +140,7 @@ _PER_REQUEST: dict[str, tuple[type, float]] = {
     "tools_offered": (np.int8, -1),
     "cache_hit": (np.int8, -1),
     "stored_state": (np.int8, -1),
+    "sticky_session": (np.int8, -1),
     "batch": (np.int8, -1),
     "n_choices": (np.int64, -1),
     "cost": (np.float64, np.nan),

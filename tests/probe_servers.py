@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -103,9 +104,17 @@ Script = Callable[[Exchange], Awaitable[None]]
 class Scripted:
     """A server that runs ``script`` for every POST. ``exchanges`` keeps what it saw."""
 
-    def __init__(self, script: Script, *, http2: bool = False, metrics: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self,
+        script: Script,
+        *,
+        http2: bool = False,
+        metrics: Callable[[], str] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._script = script
         self._http2 = http2
+        self._tls = tls
         self.metrics = metrics
         self.exchanges: list[Exchange] = []
         self.posts: list[str] = []
@@ -118,12 +127,12 @@ class Scripted:
     async def __aenter__(self) -> Scripted:
         if self._http2:
             loop = asyncio.get_running_loop()
-            self._h2 = await loop.create_server(lambda: _H2Connection(self), "127.0.0.1", 0)
+            self._h2 = await loop.create_server(lambda: _H2Connection(self), "127.0.0.1", 0, ssl=self._tls)
             port = self._h2.sockets[0].getsockname()[1]
         else:
             self._server = Server(self._http1)
-            port = await self._server.start("127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{port}"
+            port = await self._server.start("127.0.0.1", 0, tls=self._tls)
+        self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{port}"
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -262,6 +262,15 @@ def test_haproxy_termination_states(
     assert row.get("replica") == (None if server == "<NOSRV>" else server)
 
 
+@pytest.mark.parametrize(("cookie", "sticky"), [("V", True), ("N", False), ("D", False), ("U", False), ("-", None)])
+def test_haproxy_sessions_kept_by_a_cookie(cookie: str, sticky: bool | None) -> None:
+    state = f"--{cookie}-"
+    assert one("haproxy_httplog", haproxy("0/0/0/310/1250", state)).get("sticky_session") is sticky
+    assert one("haproxy_json", {**first("haproxy_json"), "term": state}).get("sticky_session") is sticky
+    # the two characters of a TCP log say nothing of cookies
+    assert "sticky_session" not in one("haproxy_httplog", haproxy("0/0/0/310/1250", "--"))
+
+
 def test_haproxy_captures_may_be_missing() -> None:
     key = "7d1f3c52-0a41-4b52-9c11-000000000001"
     both = one("haproxy_httplog", haproxy("0/0/0/310/1250", captures="{" + key + "|a|b} {1|text/event-stream} "))

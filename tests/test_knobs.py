@@ -90,6 +90,22 @@ def test_knobs_that_are_not_turned_are_offered_with_their_price() -> None:
     assert not any(r["field"] in ("segment", "prompt_tokens") for r in entry["eligible"])
 
 
+def test_sessions_kept_on_one_replica_get_no_copy_and_the_price_is_shown() -> None:
+    w = tools_are_slow()
+    bound = (np.arange(len(w)) % 4 == 0).astype(np.int8)
+    entry = only(replace(w, sticky_session=bound), Options(prices=PRICES))
+    rule = next(r for r in entry["eligible"] if r["field"] == "sticky_session")
+    assert (rule["op"], rule["value"], rule["keeps_ratio"]) == ("=", False, 0.75)
+    assert rule["p99_cost_ms"] > 0
+    assert rule["saves_cost_ratio"] > 0
+    assert knob(entry, "sticky_session", True)[0]["p99_cost_ms"] == rule["p99_cost_ms"]
+    # a log that does not say so: no rule that nobody could keep, and a knob without a made-up price
+    silent = only(w, Options(prices=PRICES))
+    assert not any(r["field"] == "sticky_session" for r in silent["eligible"])
+    (unknown,) = knob(silent, "sticky_session", False)
+    assert (unknown["keeps_ratio"], unknown["p99_cost_ms"], unknown["saves_cost_ratio"]) == (None, None, None)
+
+
 def test_declared_segments_long_prompts_and_idempotent_tools_become_rules() -> None:
     w = tools_are_slow()
     entry = only(w, Options(segments=("pro",), max_prompt_tokens=2000, allow_tools=("search",)))
@@ -156,12 +172,18 @@ def test_a_given_window_has_a_price_too() -> None:
     assert hours["p99_cost_ms"] == pytest.approx(cost, abs=0.02)
 
 
-def test_tool_names_come_out_of_the_database() -> None:
+def test_tool_names_and_sessions_come_out_of_the_database() -> None:
     from hedgectl import workload
 
     w = logs.spells(n=4)
-    con = logs.database(w, tool_names=["a,b", "", None, "a"], tools_offered=[True, False, None, True])
+    con = logs.database(
+        w,
+        tool_names=["a,b", "", None, "a"],
+        tools_offered=[True, False, None, True],
+        sticky_session=[True, False, None, False],
+    )
     logs.prepared(con)
     found = workload.load(con).requests
     assert found.tool_sets == ("a", "a,b")
     assert found.tool_set.tolist() == [1, -1, -1, 0]
+    assert found.sticky_session.tolist() == [1, 0, -1, 0]

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from probe_servers import Exchange, Scripted
+from test_probe_hedged import answer, run
+from test_probe_hedged import settings as hedged_settings
 
 from hedgectl.errors import UsageError
-from hedgectl.policy import Rule, Suppress
+from hedgectl.model import Workload
+from hedgectl.policy import Rule, Suppress, Window
 from hedgectl.probe import eligibility, gauges, planning, result, schedule, settings
 from hedgectl.probe.budget import HedgeBudget
 from hedgectl.probe.caps import Caps, Ledger, Prices
 from hedgectl.probe.records import AttemptRecord
 from hedgectl.probe.signals import Signals
 from hedgectl.probe.wire import Prompt, Usage
+from hedgectl.recommend.eligibility import in_windows
 
 PROMPT = Prompt(({"role": "user", "content": "x" * 84},))  # 100 tokens at most
 
@@ -245,6 +253,40 @@ def test_rules_of_eligibility_a_probe_can_and_cannot_judge() -> None:
     assert not eligibility.eligible(PROMPT, [Rule("tool_names", "in", ("search",))], streamed=True)
 
 
+SOME = (Window((1,), "23:00", "01:00"), Window((3, 4), "13:00", "15:30"))
+
+
+@given(st.integers(0, 10_000 * 1440))
+def test_a_moment_lies_in_a_window_where_the_projection_puts_it(minute: int) -> None:
+    workload = Workload.of(np.zeros(1), np.ones(1), np.ones(1), t0_ns=minute * 60 * 10**9)
+    expected = bool(in_windows(workload, SOME)[0])
+    assert any(window.holds(minute * 60.0 + 59.9) for window in SOME) is expected
+
+
+def test_a_policys_hours_are_kept_and_what_is_not_applied_is_said() -> None:
+    now = datetime.now(UTC)
+    today = now.isoweekday()
+    open_now, closed_now = Window((today,), "00:00", "00:00"), Window((today % 7 + 1,), "12:00", "13:00")
+
+    async def script(x: Exchange) -> None:
+        x.start()
+        if not x.is_copy:
+            await x.wait(0.3)
+        await answer(x, "t")
+
+    async def go(window: Window) -> dict[str, Any]:
+        async with Scripted(script) as server:
+            outcome, _ = await run(hedged_settings(server.url, windows=(window,), experiment=True))
+            return result.document(outcome)
+
+    inside, outside = asyncio.run(go(open_now)), asyncio.run(go(closed_now))
+    assert (inside["arms"]["hedged"]["hedges"], outside["arms"]["hedged"]["hedges"]) == (1, 0)
+    assert outside["arms"]["hedged"]["hedges_refused"]["ineligible"] == 1
+    codes = [{n["code"] for n in doc["notes"]} for doc in (inside, outside)]
+    assert "outside_hours" in codes[1] - codes[0]
+    assert "experiment_not_applied" in codes[0] & codes[1]
+
+
 def flags(**given_: object) -> planning.Flags:
     return planning.Flags(url="http://127.0.0.1:9", delay_s=0.5, **given_)  # type: ignore[arg-type]
 
@@ -310,5 +352,5 @@ def test_the_plan_names_number_tokens_money_and_time() -> None:
     assert (plan["requests"], plan["copies_at_most"]) == (120, 7)
     assert plan["tokens_worst_case"] == 5000
     text = "\n".join(planning.describe(s))
-    for word in ("120 requests", "7 copies", "5,000", "USD", "500 ms"):
+    for word in ("120 requests", "7 copies", "5,000", "USD", "500 ms", "a burst of 100"):
         assert word in text

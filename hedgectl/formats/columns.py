@@ -30,6 +30,7 @@ COUNTS = (
 )  # fmt: skip
 FLAGS = (
     "won", "cache_hit", "streamed", "tools_offered", "stored_state", "batch", "closed_loop", "hedged", "hedge_won",
+    "sticky_session",
 )  # fmt: skip
 SPECIALS = ("status", "error", "hedge_role", "tools", "weight")
 CURRENCIES = ("usd", "eur", "gbp", "jpy", "cny", "inr", "chf", "krw", "brl", "cad", "aud", "sgd")
@@ -41,7 +42,7 @@ CANONICAL: tuple[str, ...] = (
     "prefill_basis", "decode_ns", "decode_basis", "tool_wait_ns", "tool_wait_basis", "resolution_ns", "prompt_tokens",
     "cached_tokens", "completion_tokens", "reasoning_tokens", "request_bytes", "response_bytes", "status", "http_status",
     "error_kind", "won", "cache_hit", "streamed", "tools_offered", "stored_state", "batch", "n_choices", "tool_names",
-    "closed_loop", "cost", "currency", "weight", "parent_id",
+    "closed_loop", "cost", "currency", "weight", "parent_id", "sticky_session",
 )  # fmt: skip
 """Columns of the table ``attempt`` that a format may fill (``file_id``, ``line``, ``record``, ``format`` and
 ``content_hash`` belong to the ingest stage)."""
@@ -79,7 +80,7 @@ _OTHER_NAMES = {
     "latency": "e2e_ms", "latency_ms": "e2e_ms", "duration": "e2e_ms", "duration_ms": "e2e_ms", "timestamp": "ts",
     "start": "ts", "start_time": "ts", "end_time": "end", "input_tokens": "prompt_tokens", "output_tokens": "completion_tokens",
     "stream": "streamed", "winner": "won", "n": "n_choices", "tool_names": "tools", "host": "replica", "tenant": "segment",
-    "http_status": "status", "arrival_ns": "ts_ns",
+    "http_status": "status", "arrival_ns": "ts_ns", "sticky": "sticky_session",
 }  # fmt: skip
 
 _UNIT_WORDS = {"ns": "nano", "us": "micro", "ms": "milli", "s": "sec", "min": "minute"}

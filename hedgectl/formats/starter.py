@@ -52,6 +52,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "cache_hit": ("cachehit", "cached", "fromcache", "responsecached"),
     "tools_offered": ("toolsoffered", "hastools", "withtools"),
     "tools": ("tools", "toolnames"),
+    "sticky_session": ("stickysession", "sticky", "sessionbound", "affinity", "pinned"),
     "n_choices": ("n", "nchoices", "choices"),
     "turn_id": ("turnid", "sessionid", "conversationid", "traceid"),
     "cost": ("cost", "spend", "price", "responsecost", "totalcost", "costtotal"),

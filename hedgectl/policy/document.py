@@ -200,6 +200,13 @@ class Window:
             return (first,)
         return (first, Window(tuple(sorted(day % 7 + 1 for day in self.days)), "00:00", self.end, self.why))
 
+    def holds(self, epoch_s: float) -> bool:
+        """Whether a moment (UTC, seconds since 1970) lies within."""
+        day, second = divmod(epoch_s, 86_400.0)
+        weekday = (int(day) + 3) % 7 + 1  # 1970-01-01 was a Thursday, ISO day 4
+        minute = f"{int(second) // 3600:02d}:{int(second) % 3600 // 60:02d}"
+        return any(weekday in part.days and part.start <= minute < part.end for part in self.within_days())
+
 
 @dataclass(frozen=True, slots=True)
 class Suppress:

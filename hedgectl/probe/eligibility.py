@@ -6,8 +6,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hedgectl.policy import Rule
+from hedgectl.policy import Rule, Window
 from hedgectl.probe.prompts import tool_name
+from hedgectl.probe.records import CallRecord
 from hedgectl.probe.wire import Prompt
 
 _OPS: dict[str, Callable[[Any, Any], bool]] = {
@@ -40,6 +41,11 @@ def eligible(prompt: Prompt, rules: Sequence[Rule], *, streamed: bool) -> bool:
     """Whether every rule that can be judged holds."""
     known = facts(prompt, streamed=streamed)
     return all(_OPS[r.op](known[r.field], r.value) for r in rules if r.field in known)
+
+
+def in_hours(call: CallRecord, windows: Sequence[Window], epoch_ns: int) -> bool:
+    """Whether a call was planned within one of the hours (UTC); ``epoch_ns`` is the UTC of the records' monotonic 0."""
+    return any(window.holds((epoch_ns + call.planned_ns) / 1e9) for window in windows)
 
 
 def unknown(rules: Sequence[Rule]) -> list[str]:

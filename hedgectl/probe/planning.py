@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from hedgectl import config
 from hedgectl.errors import UsageError
-from hedgectl.policy import Budget, PolicyDocument, Suppress
+from hedgectl.policy import Budget, PolicyDocument, Suppress, Window
 from hedgectl.probe import prompts, providers, result
 from hedgectl.probe.caps import Caps, Prices
 from hedgectl.probe.providers import generic
@@ -136,6 +136,8 @@ def settings(f: Flags) -> ProbeSettings:
         hedges_in_flight=min(flying) if flying else None,
         suppress=DEFAULT_SUPPRESS if scope is None else scope.suppress_when,
         eligible=() if scope is None else scope.eligible,
+        windows=() if scope is None else scope.windows_utc,
+        experiment=scope is not None and scope.experiment is not None,
         metrics=None if f.metrics is None else tuple(page for page in f.metrics if page != "none"),
         abort=f.abort and (hedge is None or hedge.cancel.loser == "engine_abort"),
         check_cancel=f.check_cancel,
@@ -219,6 +221,12 @@ def _local(url: str) -> bool:
         return host == "localhost" or "." not in host
 
 
+def hours(window: Window) -> str:
+    """A window in words."""
+    days = "" if len(window.days) == 7 else f" on days {','.join(str(day) for day in window.days)}"
+    return f"{window.start}-{window.end}{days}"
+
+
 def describe(s: ProbeSettings) -> list[str]:
     """The plan in words: number, tokens, money, time."""
     plan = result.plan(s, s.arms == "blocks")
@@ -239,6 +247,11 @@ def describe(s: ProbeSettings) -> list[str]:
         f"{tokens}{hard}; {money}{cap}",
         f"copy after {plan['delay_ms']:g} ms without {s.rules.trigger.replace('_', ' ')}, deadline {plan['deadline_ms']:g} ms",
     ]
+    lines.append(
+        f"budget {s.budget_ratio:.3g} copies a request in the long run; a burst of {s.budget_burst:g} may go before it holds any back"
+    )
+    if s.windows:
+        lines.append(f"copies only within the policy's hours (UTC): {', '.join(hours(w) for w in s.windows)}")
     if s.hedge_url is not None:
         lines.append(f"copies go to {shown_url(s.provider.resolve(s.hedge_url))}")
     return lines

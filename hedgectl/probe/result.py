@@ -289,6 +289,23 @@ def _notes(outcome: Outcome, measured: Sequence[CallRecord]) -> list[dict[str, A
         found.append(("not_enforced", "warning", None, f"{signal} cannot be seen here and is not enforced{stands}"))
     for name in eligibility.unknown(s.eligible):
         found.append(("rule_not_judged", "info", None, f"a probe cannot judge the rule on {name}: taken as met"))
+    if s.windows:
+        outside = sum(not eligibility.in_hours(c, s.windows, outcome.epoch_ns) for c in measured)
+        if outside:
+            share = outside / len(measured)
+            text = f"{outside} of {len(measured)} requests fell outside the policy's hours: they got no copy"
+            found.append(("outside_hours", "warning" if share > 0.5 else "info", share, text))
+    if s.experiment:
+        text = "the policy's switchback blocks are not applied: a probe has arms of its own"
+        found.append(("experiment_not_applied", "info", None, text))
+    hedged = [c for c in measured if c.arm == HEDGED]
+    copies = sum(c.hedges for c in hedged)
+    if copies > s.budget_ratio * len(hedged):
+        text = (
+            f"{copies} copies for {len(hedged)} requests are more than the budget of {s.budget_ratio:.3g}: "
+            f"a burst of {s.budget_burst:g} goes before it holds any back. Under steady traffic the budget is what counts"
+        )
+        found.append(("burst", "info", None, text))
     if s.different_replica and s.hedge_url is None:
         text = "the copy goes to the same address: whether another replica serves it is up to what stands behind it"
         found.append(("same_address", "info", None, text))

@@ -15,7 +15,7 @@ from hedgectl.probe import attempt, hedged, schedule
 from hedgectl.probe.budget import HedgeBudget
 from hedgectl.probe.cancel import Canceller
 from hedgectl.probe.caps import Ledger
-from hedgectl.probe.eligibility import eligible
+from hedgectl.probe.eligibility import eligible, in_hours
 from hedgectl.probe.lanes import LanePool
 from hedgectl.probe.outcome import Outcome
 from hedgectl.probe.records import AttemptRecord, CallRecord, Cause
@@ -69,6 +69,7 @@ class Session:
         self._slots = asyncio.Semaphore(settings.max_in_flight)
         self._model = settings.model or ""
         self._engine_id = False
+        self._epoch_ns = time.time_ns() - time.monotonic_ns()
         self.outcome: Outcome | None = None
 
     # --- the run ------------------------------------------------------------------------------------------------------
@@ -105,8 +106,7 @@ class Session:
                 s.arms == "auto" and schedule.own_share(s.rates, s.answer_tokens, signals.latest) > schedule.OWN_SHARE
             )
             plan = self.plan(blocks)
-            wall, tick = time.time_ns(), time.monotonic_ns()
-            outcome = Outcome(s, self._run_id, self._model, wall - tick, plan, blocks)
+            outcome = Outcome(s, self._run_id, self._model, self._epoch_ns, plan, blocks)
             self.outcome = outcome
             s.provider.request(self._ask(self._url, s.prompts[0], "-", s.secrets.key))  # a wrong setting fails here
             await self._send(plan, outcome)
@@ -364,7 +364,10 @@ class Session:
         return self.settings.prompts[call.index % len(self.settings.prompts)]
 
     def _eligible(self, call: CallRecord) -> bool:
-        return eligible(self._prompt(call), self.settings.eligible, streamed=self.settings.stream)
+        s = self.settings
+        if s.windows and not in_hours(call, s.windows, self._epoch_ns):
+            return False
+        return eligible(self._prompt(call), s.eligible, streamed=s.stream)
 
     def _new_record(self, number: int, cause: Cause) -> AttemptRecord:
         # Ids of one length: SGLang aborts by prefix, so none may be a prefix of another.

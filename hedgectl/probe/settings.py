@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from hedgectl.errors import UsageError
-from hedgectl.policy import Rule, ScopePolicy, Suppress
+from hedgectl.policy import Rule, ScopePolicy, Suppress, Window
 from hedgectl.probe.caps import Caps, Prices
 from hedgectl.probe.hedged import HedgeRules
 from hedgectl.probe.wire import Prompt, Provider
@@ -56,6 +56,8 @@ class ProbeSettings:
     hedges_in_flight: int | None = None
     suppress: tuple[Suppress, ...] = ()
     eligible: tuple[Rule, ...] = ()
+    windows: tuple[Window, ...] = ()  # UTC; () = at all hours
+    experiment: bool = False  # the policy has switchback blocks of its own
     metrics: tuple[str, ...] | None = None  # None = where engines usually have them; () = do not look
     metrics_every_s: float = 0.5
     engine: str | None = None  # None = told by the metrics

@@ -22,6 +22,9 @@ _ALWAYS = (
 )
 _WHOLE = Rule("streamed", "=", False, "a stream may already be flowing when this trigger fires")
 _STREAM = Rule("streamed", "=", True, "a whole answer shows no first token")
+STICKY = Rule(
+    "sticky_session", "=", False, "its router sends a copy to the same replica, or it starts there without the cache"
+)
 # The share above which a prompt lives off one replica's cache: a copy elsewhere computes it all again.
 _CACHED = Rule("cached_ratio", "<", 0.9, "a copy on another replica loses the prompt cache and computes it all again")
 
@@ -44,6 +47,8 @@ def default_rules(workload: Workload, trigger: str) -> tuple[Rule, ...]:
         rules.insert(0, _STREAM)
     if bool(np.any(workload.cached_tokens > 0)):
         rules.append(_CACHED)
+    if bool(np.any(workload.sticky_session >= 0)):
+        rules.append(STICKY)
     return tuple(rules)
 
 
@@ -77,7 +82,8 @@ def notes(workload: Workload, rules: Sequence[Rule]) -> list[dict[str, Any]]:
                 "code": "eligibility_assumed",
                 "level": "warning",
                 "share": 1.0,
-                "text": f"not in this log, so every request was taken to satisfy: {named}. The rules stay in the policy",
+                "text": f"not in this log, so every request was taken to satisfy: {named}. The rules stay in the policy; "
+                f"what they keep and cost is known once {', '.join(rule.field for rule in never)} are logged",
             }
         )
     for rule in rules:
@@ -169,6 +175,7 @@ def _column(workload: Workload, name: str) -> NDArray[Any] | None:
         "tools_offered",
         "cache_hit",
         "stored_state",
+        "sticky_session",
         "batch",
         "n_choices",
         "prompt_tokens",
@@ -178,7 +185,7 @@ def _column(workload: Workload, name: str) -> NDArray[Any] | None:
         raw = getattr(w, name)
         values = np.where(raw < 0, np.nan, raw).astype(np.float64)
     else:
-        return None  # sessions and providers are not part of a workload
+        return None  # a provider is not part of a workload
     return values if bool(np.isfinite(values).any()) else None
 
 

@@ -112,6 +112,8 @@ class Pricing:
             offered.append((Rule("cached_tokens", "=", 0.0, "no copy of what a cache already shortens"), ()))
         if "segment" not in fields and 1 < len(w.segments) <= _MAX_SEGMENTS:
             offered += [(Rule("segment", "in", (name,), "this segment alone"), ()) for name in w.segments]
+        if eligibility.STICKY.field not in fields:
+            offered.append((eligibility.STICKY, ()))  # not in this log: shown without a price
         known = w.prompt_tokens[w.prompt_tokens >= 0]
         if "prompt_tokens" not in fields and len(known) and int(known.max()) > int(known.min()):
             limit = float(np.quantile(known, _PROMPT_LIMIT, method="higher"))
@@ -124,7 +126,9 @@ class Pricing:
                 if rule is not None
                 else round(float(eligibility.in_windows(w, hours_on).mean()), 6)
             )
-            effect = self._effect(self._mask(more, hours_on or on), applied=False)
+            effect: tuple[float | None, float | None] = (None, None)
+            if keeps is not None:
+                effect = self._effect(self._mask(more, hours_on or on), applied=False)
             found.append(_knob("windows_utc" if rule is None else rule.field, False, rule, hours_on, keeps, effect))
         return found
 

@@ -33,6 +33,7 @@ WITH x AS (
            to_count(response_bytes_s) AS response_bytes, to_count(n_choices_s) AS n_choices,
            to_bool(won_s) AS won, to_bool(cache_hit_s) AS cache_hit, to_bool(streamed_s) AS streamed,
            to_bool(tools_offered_s) AS tools_said, to_bool(stored_state_s) AS stored_state, to_bool(batch_s) AS batch,
+           to_bool(sticky_session_s) AS sticky_session,
            to_bool(closed_loop_s) AS closed_loop, to_bool(hedged_s) AS hedged_said, to_bool(hedge_won_s) AS hedge_won,
            {{cost}} AS cost, TRY_CAST(weight_s AS DOUBLE) AS weight, tool_list(tools_s) AS tool_names,
            CASE lower(hedge_role_s) WHEN 'primary' THEN 'primary' WHEN 'original' THEN 'primary'
@@ -110,7 +111,7 @@ WITH x AS (
            cached_tokens, completion_tokens, reasoning_tokens, request_bytes, response_bytes, status,
            CASE WHEN code BETWEEN 100 AND 599 THEN code END AS http_status,
            CASE WHEN status = 'ok' THEN NULL WHEN code IS NOT NULL THEN http_kind(code) ELSE word_kind(status_s) END AS error_kind,
-           won, cache_hit, streamed, coalesce(tools_said, tool_names <> '') AS tools_offered, stored_state, batch,
+           won, cache_hit, streamed, coalesce(tools_said, tool_names <> '') AS tools_offered, stored_state, sticky_session, batch,
            TRY_CAST(n_choices AS INTEGER) AS n_choices, nullif(tool_names, '') AS tool_names, closed_loop,
            cost, CASE WHEN cost IS NOT NULL THEN coalesce(currency, {{currency}}) END AS currency, coalesce(weight, 1) AS weight,
            hedged, hedge_delay, hedge_won, loser_replica

@@ -101,5 +101,7 @@ SELECT line, record,
             ELSE http_kind(code) END AS error_kind,
        CASE WHEN again THEN last AND state = 'ok' END AS won,
        streamed,
+       -- what became of the persistence cookie; - where the configuration has none
+       CASE WHEN term[3] = 'V' THEN true WHEN term[3] IN ('N', 'I', 'D', 'E', 'O', 'U') THEN false END AS sticky_session,
        CAST(1 AS DOUBLE) AS weight
 FROM b

@@ -135,25 +135,7 @@ def _hedge(policy: dict[str, Any], hedge: dict[str, Any]) -> list[Block]:
     blocks: list[Block] = [Text(line, label if i == 0 else " ") for i, line in enumerate(lines)]
     rules = policy.get("eligible") or []
     if rules:
-        rows = []
-        for rule in rules:
-            value = rule["value"]
-            word = (
-                ("yes" if value else "no")
-                if isinstance(value, bool)
-                else f"{value:g}"
-                if isinstance(value, float)
-                else str(value)
-            )
-            rows.append(
-                [
-                    f"{rule['field']} {rule['op']} {word}",
-                    share(rule.get("keeps_ratio"), 0),
-                    ms(rule.get("p99_cost_ms")),
-                    share(rule.get("saves_cost_ratio")),
-                    rule.get("why") or "",
-                ]
-            )
+        rows = [[_condition(rule), *_price(rule), rule.get("why") or ""] for rule in rules]
         blocks.append(Table("copied only if", ("rule", "keeps", "costs in p99", "saves", ""), rows))
     for w in policy.get("windows_utc") or []:
         days = ",".join(str(d) for d in w["days"])
@@ -242,9 +224,9 @@ def _projection(policy: dict[str, Any]) -> list[Block]:
     offered = [knob for knob in projection.get("knobs") or [] if not knob["applied"]]
     if offered:
         rows = [
-            [_knob(k), share(k["keeps_ratio"], 0), ms(k["p99_cost_ms"]), share(k["saves_cost_ratio"])] for k in offered
+            [_knob(k), *_price(k), f"unknown: log {k['field']}" if k["keeps_ratio"] is None else ""] for k in offered
         ]
-        blocks.append(Table("could be narrowed to", ("knob", "keeps", "costs in p99", "saves"), rows))
+        blocks.append(Table("could be narrowed to", ("knob", "keeps", "costs in p99", "saves", ""), rows))
     holds = projection.get("holds_up_to") or {}
     if holds.get("scale") is not None:
         blocks.append(
@@ -256,9 +238,23 @@ def _projection(policy: dict[str, Any]) -> list[Block]:
 def _knob(knob: dict[str, Any]) -> str:
     if knob["windows_utc"]:
         return "only " + ", ".join(f"{w['from']}-{w['to']} UTC" for w in knob["windows_utc"])
-    value = knob["value"]
-    shown = ", ".join(value) if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else str(value)
-    return f"{knob['field']} {knob['op']} {shown}"
+    return _condition(knob)
+
+
+def _condition(rule: dict[str, Any]) -> str:
+    value = rule["value"]
+    if isinstance(value, bool):
+        shown = "yes" if value else "no"
+    elif isinstance(value, list):
+        shown = ", ".join(value)
+    else:
+        shown = f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{rule['field']} {rule['op']} {shown}"
+
+
+def _price(rule: dict[str, Any]) -> list[str]:
+    """What a rule keeps, costs in p99 and saves."""
+    return [share(rule.get("keeps_ratio"), 0), ms(rule.get("p99_cost_ms")), share(rule.get("saves_cost_ratio"))]
 
 
 def _month(projection: dict[str, Any]) -> list[Block]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -170,10 +171,12 @@ class Server:
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
 
-    async def start(self, host: str, port: int) -> int:
+    async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
         """Binds (port 0 = a free one) and returns the port. Raises OSError."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Connection(self._handler, self._connections), host, port)
+        self._server = await loop.create_server(
+            lambda: _Connection(self._handler, self._connections), host, port, ssl=tls
+        )
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
