@@ -39,6 +39,30 @@ def test_light_commands_load_no_heavy_library(argv: list[str]) -> None:
     assert done.stdout.strip()
 
 
+READS_A_LOG = {
+    "recommend": [], "breakdown": [], "diagnose": [], "simulate": ["--no-hedge"], "check": [], "stats": [],
+    "ingest": ["--db", "x.duckdb"], "report": ["-O", "x.html"], "daily": ["--policy-file", "x.json"],
+    "sql": ["SELECT 1"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READS_A_LOG)
+def test_a_command_gives_a_sign_before_it_loads_anything_heavy(name: str, tmp_path: Path) -> None:
+    argv = [name, *READS_A_LOG[name], "log.jsonl"]
+    code = (
+        "import os, sys\n"
+        "from hedgectl.cli import main, output\n"
+        "def sign(self, text):\n"
+        f"    print(text, [m for m in {HEAVY!r} if m in sys.modules], flush=True)\n"
+        "    os._exit(0)\n"
+        "output.Progress.__call__ = sign\n"
+        f"main({argv!r})\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert done.stdout == "reading []\n", done.stderr
+
+
 def commands() -> list[str]:
     done = run("--help")
     section = done.stdout.split("Commands:")[1].split("Start here:")[0]

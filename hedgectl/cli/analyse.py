@@ -55,10 +55,10 @@ def breakdown(
     if plot and printing.fmt not in ("table", "md"):
         raise UsageError(f"--plot draws in text, not in -o {printing.fmt}", hint="-o table or -o md")
     cfg = opening.settings(source)
-    from hedgectl.breakdown import breakdown as run
-
     curves: list[blocks.Block] = []
     with opening.opened(source, cfg) as found:
+        from hedgectl.breakdown import breakdown as run
+
         doc = run(found.con, found.prepared, [name.strip() for name in by.split(",") if name.strip()])
         if plot:
             curves = _curves(found.con)
@@ -82,8 +82,8 @@ def _curves(con: Any) -> list[blocks.Block]:
 def diagnose(source: Source, printing: Printing) -> None:
     printing.begin()
     cfg = opening.settings(source)
-    from hedgectl.diagnose import diagnose as run
-
     with opening.opened(source, cfg) as found:
+        from hedgectl.diagnose import diagnose as run
+
         doc = run(found.con, found.prepared)
     printing.show(doc)

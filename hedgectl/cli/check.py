@@ -28,8 +28,8 @@ def register(app: typer.Typer) -> None:
 def check(source: Source, printing: Printing) -> None:
     printing.begin()
     cfg = opening.settings(source)
-    from hedgectl.checks import check as run
-
     with opening.opened(source, cfg) as found:
+        from hedgectl.checks import check as run
+
         doc = run(found.con, found.prepared)
     printing.show(doc)

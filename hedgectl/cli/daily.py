@@ -104,10 +104,11 @@ def daily(
         raise UsageError(
             "no policy file is named", hint="--policy-file policy.json, or policy under [daily] in hedgectl.toml"
         )
-    from hedgectl import analysis
-    from hedgectl.daily import Job
-    from hedgectl.daily import daily as run
-    from hedgectl.recommend.configured import options as configured
+    with output.progress("reading"):
+        from hedgectl import analysis
+        from hedgectl.daily import Job
+        from hedgectl.daily import daily as run
+        from hedgectl.recommend.configured import options as configured
 
     as_of = time.time_ns() if source.as_of is None else analysis.moment_ns(source.as_of, cfg.get("tz"), flag="--as-of")
     state = cfg.get("daily.state_dir")
@@ -153,19 +154,18 @@ def stats(
     if by != "day":
         raise UsageError(f"--by {by} is not known here", hint="stats are by day; hedgectl breakdown --by takes more")
     cfg = opening.settings(source)
-    from hedgectl import analysis, history
-
     tz = cfg.get("tz") or "UTC"
-    files = opening.logs(source, cfg)
-    with (
-        output.progress() as progress,
-        analysis.opened(files, opening.selection(source, cfg), progress, history=True) as found,
-    ):
-        progress.clear()
-        stored = files.db is not None and history.is_recorded(found.con)
-        if not stored:
-            history.count_today(found.con, tz)
-        doc = history.stats(found.con, as_of=found.prepared.as_of, window=found.prepared.window, stored=stored, tz=tz)
+    with output.progress("reading") as progress:
+        from hedgectl import analysis, history
+
+        files = opening.logs(source, cfg)
+        with analysis.opened(files, opening.selection(source, cfg), progress, history=True) as found:
+            progress.clear()
+            stored = files.db is not None and history.is_recorded(found.con)
+            if not stored:
+                history.count_today(found.con, tz)
+            window = found.prepared.window
+            doc = history.stats(found.con, as_of=found.prepared.as_of, window=window, stored=stored, tz=tz)
     if printing.fmt == "prometheus":
         from hedgectl.cli import prometheus
 

@@ -34,21 +34,19 @@ def ingest(source: Source, printing: Printing) -> None:
     paths = source.logs or []
     if not paths:
         raise UsageError("no log is given", hint="hedgectl ingest PATH... --db hedgectl.duckdb; - reads stdin")
-    from hedgectl import analysis, store
-    from hedgectl.ingest import ingest as run
-
     db = source.db or Path(cfg.get("db", "hedgectl.duckdb"))
-    with (
-        output.progress() as progress,
-        store.connect(db, memory_limit=cfg.get("memory_limit"), wait_s=source.wait or 0.0) as opened,
-    ):
-        doc = run(
-            opened,
-            paths,
-            format=source.format,
-            map_file=source.map_file,
-            tz=cfg.get("tz"),
-            max_reject=source.max_reject,
-            progress=analysis.told(progress),
-        )
+    with output.progress("reading") as progress:
+        from hedgectl import analysis, store
+        from hedgectl.ingest import ingest as run
+
+        with store.connect(db, memory_limit=cfg.get("memory_limit"), wait_s=source.wait or 0.0) as opened:
+            doc = run(
+                opened,
+                paths,
+                format=source.format,
+                map_file=source.map_file,
+                tz=cfg.get("tz"),
+                max_reject=source.max_reject,
+                progress=analysis.told(progress),
+            )
     printing.show(doc)

@@ -70,10 +70,9 @@ def selection(source: Source, cfg: config.Config) -> Selection:
 @contextmanager
 def opened(source: Source, cfg: config.Config) -> Iterator[Opened]:
     """An open analysis; what was rejected or repeated while reading is said on stderr."""
-    from hedgectl import analysis
+    with output.progress("reading") as progress:
+        from hedgectl import analysis
 
-    with output.progress() as progress:
-        progress("reading")
         with analysis.opened(logs(source, cfg), selection(source, cfg), progress) as found:
             progress.clear()
             _say(found.ingested)

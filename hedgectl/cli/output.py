@@ -185,9 +185,14 @@ class Progress:
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Progress]:
-    """A progress line that is gone when the block ends, however it ends."""
+def progress(first: str | None = None) -> Iterator[Progress]:
+    """A progress line that is gone when the block ends, however it ends; ``first`` is shown at once.
+
+    Loading duckdb and numpy takes longer than a person waits without a sign: import them inside the block.
+    """
     line = Progress()
+    if first is not None:
+        line(first)
     try:
         yield line
     finally:

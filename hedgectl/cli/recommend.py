@@ -140,10 +140,10 @@ def recommend(
     one_of("--by", by, ("route", "size_class"))
     one_of("--windows", windows, ("auto", "none"))
     given = read_policy_flag(policy)
-    from hedgectl.recommend.configured import options as configured
-    from hedgectl.recommend.run import recommend as run
-
     with opening.opened(source, cfg) as found, output.progress() as progress:
+        from hedgectl.recommend.configured import options as configured
+        from hedgectl.recommend.run import recommend as run
+
         options = configured(
             cfg,
             target=target,

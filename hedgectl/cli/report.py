@@ -69,13 +69,14 @@ def report(
         raise UsageError("a page of HTML is nothing for a terminal", hint="hedgectl report LOG -O report.html")
     cfg = opening.settings(source, recommend__goal=goal, seed=seed)
     given = read_policy_flag(policy)
-    from hedgectl.report import svg
+    with output.progress("reading"):
+        from hedgectl.report import svg
 
-    svg.require()
-    from hedgectl.recommend.configured import options as configured
-    from hedgectl.report.build import report as run
-
+        svg.require()
     with opening.opened(source, cfg) as found, output.progress() as progress:
+        from hedgectl.recommend.configured import options as configured
+        from hedgectl.report.build import report as run
+
         options = configured(
             cfg,
             target=target,

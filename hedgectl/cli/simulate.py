@@ -103,9 +103,9 @@ def simulate(
     document = read_policy_flag(policy)
     ratio: Any = 0.05 if budget is None else None if budget == "none" else budget  # parsed: a share, or the word none
     scales: Any = loads  # parsed: a list of numbers
-    from hedgectl.replay import simulate_document
-
     with opening.opened(source, cfg) as found, output.progress() as progress:
+        from hedgectl.replay import simulate_document
+
         doc: dict[str, Any] = simulate_document(
             found.con,
             found.prepared,

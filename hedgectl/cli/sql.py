@@ -42,10 +42,10 @@ def sql(
         return
     if query is None:
         raise UsageError("no query is given", hint='hedgectl sql "SELECT ..." LOG, or hedgectl sql --list')
-    from hedgectl import query as queries
-
     cfg = opening.settings(source)
     with opening.opened(source, cfg) as found:
+        from hedgectl import query as queries
+
         columns, rows = queries.run(found.con, query, tz=cfg.get("tz"))
     cells = [["" if v is None else str(v) for v in row] for row in rows]
     records = [dict(zip(columns, row, strict=True)) for row in rows]
