@@ -24,7 +24,7 @@ from hedgectl import schemas
 
 HEDGECTL = [sys.executable, "-m", "hedgectl"]
 KEY = "sk-hunter22-very-secret"
-FAST = ["--delay", "150ms", "--rates", "40", "--arms", "interleaved", "--model", "m", "--deadline", "5s"]
+FAST = ["--delay", "150ms", "--rates", "40", "--arms", "interleaved", "--model", "m", "--deadline", "60s"]
 
 
 @contextmanager

@@ -141,12 +141,12 @@ def test_it_stops_by_itself_on_errors_and_on_429() -> None:
 
     async def go(script: Any, **given: Any) -> tuple[Outcome, int]:
         async with Scripted(script) as server:
-            outcome = await plain(settings(server.url, **many(60, rates=(50.0,)), rules=LONG, **given))
+            outcome = await plain(settings(server.url, **many(600, rates=(50.0,)), rules=LONG, **given))
             return outcome, len(server.posts)
 
     outcome, posts = asyncio.run(go(failing, stop_after_errors=5))
     assert outcome.stopped == "errors"
-    assert 5 <= posts < 60
+    assert 5 <= posts < 600
 
     async def every_other(x: Exchange) -> None:
         x.start(200 if x.number % 3 == 0 else 500)
@@ -157,10 +157,10 @@ def test_it_stops_by_itself_on_errors_and_on_429() -> None:
 
     outcome, posts = asyncio.run(go(every_other, stop_error_share=0.5))
     assert outcome.stopped == "errors"
-    assert 20 <= posts < 60
+    assert 20 <= posts < 600
     outcome, posts = asyncio.run(go(limited, stop_after_429=3))
     assert outcome.stopped == "rate_limited"
-    assert 3 <= posts < 60
+    assert 3 <= posts < 600
 
 
 def test_retry_after_holds_copies_back() -> None:
@@ -273,7 +273,8 @@ def test_an_abort_reaches_the_sandbox_under_the_engines_name_for_the_request() -
     lost = sum(a.error_kind == "loser" for c in outcome.calls for a in c.attempts)
     assert lost > 0
     assert outcome.aborts_sent == lost
-    assert stopped == lost, "closing the stream frees nothing here; the abort call does"
+    # closing the stream frees nothing here, the abort call does; one that comes after the end has nothing to stop
+    assert 0 < stopped <= lost
 
 
 # --- accounting -----------------------------------------------------------------------------------------------------------

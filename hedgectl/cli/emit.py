@@ -94,8 +94,11 @@ def emit(
     emitted = emitters.emit(document, to, options=named_values(settings or []), form=form, strict=strict)
     if document.edited:
         output.message("warning: the policy was edited after it was made: its policy_id is not that of its content")
+    alike: dict[tuple[str, str], list[str]] = {}  # what is lost in the same way is said in one line
     for loss in emitted.losses:
-        output.message(f"{to}: {loss.scope}: {loss.field}: cannot do: {loss.wanted}; nearest: {loss.nearest}")
+        alike.setdefault((loss.scope, loss.nearest), []).append(loss.wanted)
+    for (scope, nearest), wanted in alike.items():
+        output.message(f"{to}: {scope}: cannot do: {', '.join(wanted)}; nearest: {nearest}")
     for lint in emitted.lints:
         output.message(f"{lint.level}: {lint.where}: {lint.text}")
     if printing.fmt == "json":

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from hedgectl.policy.document import Hedge, PolicyDocument, Rule, ScopePolicy, Window
 
-_WAITS: Final = {
+WAITS: Final = {
     "first_token": "no first token has come",
     "response": "the answer has not come",
     "response_headers": "no response headers have come",
@@ -23,7 +23,7 @@ def sentence(policy: ScopePolicy) -> str:
         return f"{name}: do not send copies{_because(policy)}."
     hedge = policy.hedge
     parts = [
-        f"{name}: when {_WAITS[hedge.trigger]} after {duration(hedge.delay_ms)}, send {_copies(hedge)}{_goes_to(hedge)}",
+        f"{name}: when {WAITS[hedge.trigger]} after {duration(hedge.delay_ms)}, send {_copies(hedge)}{_goes_to(hedge)}",
         _budget(hedge),
     ]
     if hedge.deadline is not None:

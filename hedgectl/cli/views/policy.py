@@ -7,6 +7,7 @@ from typing import Any
 from hedgectl.cli.blocks import Block, Table, Text, View
 from hedgectl.cli.views.notes import notes
 from hedgectl.cli.views.numbers import UNKNOWN, change, count, delta, money, ms, quantile, share
+from hedgectl.policy.words import WAITS
 
 DECISIONS = {"hedge": "HEDGE", "do_not_hedge": "DO NOT HEDGE", "not_enough_data": "NOT ENOUGH DATA"}
 
@@ -108,19 +109,12 @@ def _expected(cure: dict[str, Any]) -> str:
     return " (" + ", ".join(f"{k.removesuffix('_ms').replace('_', ' ')} {ms(v)}" for k, v in known) + ")"
 
 
-TRIGGERS = {
-    "first_token": "no first token",
-    "response": "no whole answer",
-    "response_headers": "no response headers",
-}
-
-
 def _hedge(policy: dict[str, Any], hedge: dict[str, Any]) -> list[Block]:
     label = "policy" if policy["decision"] == "hedge" else "refused"
     budget, deadline = hedge.get("budget") or {}, hedge.get("deadline") or {}
     target, cancel = hedge.get("target") or {}, hedge.get("cancel") or {}
     lines = [
-        f"if there is {TRIGGERS[hedge['trigger']]} after {ms(hedge['delay_ms'])}, send one copy to "
+        f"if {WAITS[hedge['trigger']]} after {ms(hedge['delay_ms'])}, send one copy to "
         f"{'another replica' if target.get('different_replica') else 'the same target'}"
         f" ({str(target.get('choose', 'as_routed')).replace('_', ' ')}); the first success wins, the other is cancelled",
         f"budget {share(budget.get('ratio'), 0) if budget.get('ratio') is not None else 'none'} of requests, burst {count(budget.get('burst'))}"
