@@ -25,17 +25,17 @@ def ms(value: float | None) -> str:
 
 def share(value: float | None, digits: int = 1) -> str:
     """A ratio as percent: ``4.5 %``."""
-    return UNKNOWN if value is None else f"{100 * value:.{digits}f} %"
+    return UNKNOWN if value is None else f"{100 * value:z.{digits}f} %"
 
 
 def change(ratio: float | None) -> str:
     """A paired ratio as a signed change: 0.59 is ``-41.0 %``."""
-    return UNKNOWN if ratio is None else f"{100 * (ratio - 1):+.1f} %"
+    return UNKNOWN if ratio is None else f"{100 * (ratio - 1):+z.1f} %"
 
 
 def delta(value: float | None) -> str:
     """A growth: 0.083 is ``+8.3 %``."""
-    return UNKNOWN if value is None else f"{100 * value:+.1f} %"
+    return UNKNOWN if value is None else f"{100 * value:+z.1f} %"
 
 
 def count(value: float | None) -> str:
