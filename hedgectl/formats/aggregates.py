@@ -61,9 +61,82 @@ _SUMMARY_HINTS = (
 )
 
 
+_OTHER_FILES = (
+    (
+        r'"rootServiceName"[\s\S]*"durationMs"',
+        "these are hits of a search, not traces",
+        "fetch each trace: GET /api/v2/traces/TRACE_ID, one answer a line",
+    ),
+    (
+        r'"project_id"[\s\S]*"spans": ?null',
+        "these are traces without their spans",
+        "GET /v1/projects/NAME/spans, or /v1/projects/NAME/spans/otlpv1, page by page",
+    ),
+    (
+        r'"aiperf_version"|NVIDIA AIPerf \|',
+        "this is AIPerf's summary of many requests",
+        "read profile_export.jsonl beside it: aiperf profile --profile-export-level records",
+    ),
+    (
+        r'"load_summary"[\s\S]*"schedule_delay"',
+        "this is inference-perf's summary of many requests",
+        "report: {request_lifecycle: {per_request: true}} writes per_request_lifecycle_metrics.json",
+    ),
+    (
+        r"Serving Benchmark Result =",
+        "this is what a load tool prints: a summary of many requests",
+        "run it with --save-result --save-detailed (vLLM) or --output-details (SGLang)",
+    ),
+    (
+        r'"inference_stats"',
+        "these are Triton's statistics: counters of many requests",
+        "for single requests: " + engine_facts.HINTS["nv_"],
+    ),
+    (
+        r"(?m)^(cluster|http|listener|server)\.[\w.]+: \d+$",
+        "these are Envoy's counters, not requests",
+        "for single requests: " + engine_facts.HINTS["envoy_"],
+    ),
+    (
+        r"(?mi)^x-(inference|queue|compute)-time: ",
+        "these are the headers of answers",
+        "for single requests: " + engine_facts.HINTS["tgi_"],
+    ),
+    (
+        r'"slots": ?\[[\s\S]*"is_processing"',
+        "these are states of slots, not requests",
+        "for single requests: " + engine_facts.HINTS["llamacpp:"],
+    ),
+    (
+        r"(?m)^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[\w+\] \d+#\d+:",
+        "this is nginx's error log",
+        "requests stand in the access log: log_format with $request_time and $upstream_response_time",
+    ),
+    (
+        r"(?m)^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+\]\[\d+\]\[\w+\]\[\w+\]",
+        "this is Envoy's own log, not its access log",
+        "for single requests: " + engine_facts.HINTS["envoy_"],
+    ),
+    (
+        r'"component_name": ?"controller"',
+        "this is the log of Ray Serve's controller",
+        "for single requests: " + engine_facts.HINTS["serve_"],
+    ),
+    (
+        r'\bContextTokens,GeneratedTokens\b|"input_length"[\s\S]*"output_length"[\s\S]*"hash_ids"',
+        "these are arrivals and lengths without a duration",
+        "an answer needs to be timed: a log with the start and the end of each request",
+    ),
+)
+"""Files that stand beside requests: what shows them, what they are, where the requests are."""
+
+
 def refuse_summary(sample: Sample, *, where: str | None = None) -> None:
-    """Raises InputError for the summary of a load tool or an engine's statistics lines, with the flag that writes single requests."""
+    """Raises InputError for the summary of a load tool, an engine's statistics and what else is no log of requests, with the way to one."""
     text = "\n".join(sample.lines[:200])
+    for pattern, what, way in _OTHER_FILES:
+        if re.search(pattern, text):
+            raise InputError(what, where=where, hint=way)
     names = [n for n in dict.fromkeys(name for r in sample.records for name in r) if _SUMMARY.search(n)]
     hint = next((words for pattern, words in _SUMMARY_HINTS if re.search(pattern, text)), None)
     if len(names) >= 3 or (hint is not None and sample.container in ("text", "csv")):

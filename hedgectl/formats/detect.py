@@ -58,7 +58,10 @@ def sample_of(lines: Sequence[str], *, parquet_rows: Sequence[Record] | None = N
         rows = [dict(r) for r in parquet_rows]
         return Sample("parquet", tuple(rows), tuple(json.dumps(r, default=str) for r in rows), ())
     kept = tuple(stripped for line in lines if (stripped := line.strip("\ufeff\r\n")).strip())
-    pairs = list(_json_lines(kept)) or list(_json_document("\n".join(kept)))
+    # below a bracket of its own stands one document: a line of it that is an object says nothing
+    spread = kept[:1] in (("{",), ("[",))
+    pairs = [] if spread else list(_json_lines(kept))
+    pairs = pairs or list(_json_document("\n".join(kept))) or list(_json_lines(kept))
     if pairs:
         return Sample("json", tuple(r for r, _ in pairs), tuple(t for _, t in pairs), kept)
     rows = list(_csv_rows(kept))

@@ -13,20 +13,23 @@
 -- traps: latency in seconds beside fields in milliseconds ; incomplete requests are cut by the time limit: censored, not fast ; the client's
 --   own queue is not the server's ; the first-token time may be missing, then TTFT is negative by 50 years ; a run
 --   of fixed concurrency waits for answers: the field strategy says so
-WITH b AS (
-    SELECT line, record, unnest(TRY_CAST(j->'$.benchmarks' AS JSON[])) AS bench FROM raw
-), q AS (
-    SELECT line, record, bench, 'ok' AS state, unnest(TRY_CAST(bench->'$.requests.successful' AS JSON[])) AS r FROM b
+WITH b AS MATERIALIZED (
+    -- the lists apart, so that no request carries the whole benchmark
+    SELECT line, record, TRY_CAST(bench->'$.requests.successful' AS JSON[]) AS good, TRY_CAST(bench->'$.requests.errored' AS JSON[]) AS bad,
+           TRY_CAST(bench->'$.requests.incomplete' AS JSON[]) AS cut,
+           coalesce(bench->>'$.args.strategy.type_', bench->>'$.config.strategy.type_', bench->>'$.scheduler.strategy.type_') AS strategy
+    FROM (SELECT line, record, unnest(TRY_CAST(j->'$.benchmarks' AS JSON[])) AS bench FROM raw)
+), q AS MATERIALIZED (
+    SELECT line, record, strategy, 'ok' AS state, unnest(good) AS r FROM b
     UNION ALL
-    SELECT line, record, bench, 'error', unnest(TRY_CAST(bench->'$.requests.errored' AS JSON[])) FROM b
+    SELECT line, record, strategy, 'error', unnest(bad) FROM b
     UNION ALL
-    SELECT line, record, bench, 'censored', unnest(TRY_CAST(bench->'$.requests.incomplete' AS JSON[])) FROM b
+    SELECT line, record, strategy, 'censored', unnest(cut) FROM b
 ), f AS (
     SELECT *,
            s_ns(coalesce(r->>'$.scheduler_info.request_start', r->>'$.info.timings.request_start', r->>'$.request_start_time', r->>'$.start_time')) AS start_ns,
            s_ns(coalesce(r->>'$.scheduler_info.request_end', r->>'$.info.timings.request_end', r->>'$.request_end_time', r->>'$.end_time')) AS end_ns,
-           s_ns(coalesce(r->>'$.first_token_time', r->>'$.info.timings.first_token_iteration', r->>'$.info.timings.first_iteration')) AS first_ns,
-           coalesce(bench->>'$.args.strategy.type_', bench->>'$.config.strategy.type_', bench->>'$.scheduler.strategy.type_') AS strategy
+           s_ns(coalesce(r->>'$.first_token_time', r->>'$.info.timings.first_token_iteration', r->>'$.info.timings.first_iteration')) AS first_ns
     FROM q
 ), k AS (
     SELECT *, CASE WHEN start_ns IS NULL OR end_ns IS NULL THEN 'bad_time' WHEN end_ns < start_ns THEN 'negative_duration'

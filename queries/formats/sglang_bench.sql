@@ -12,15 +12,18 @@
 -- hint: no start times are written, so nothing can be said about load; without --output-details the line is an aggregate
 -- traps: one file can hold several runs, a line each ; e2e = ttft + sum(itls) ; a failed request has ttft 0 ; a bare Infinity as request rate is no JSON
 WITH d AS (
-    SELECT line, record, j, TRY_CAST(j->'$.ttfts' AS DECIMAL(28, 9)[]) AS ttfts, TRY_CAST(j->'$.itls' AS DECIMAL(28, 9)[][]) AS itls,
+    SELECT line, record, TRY_CAST(j->'$.ttfts' AS DECIMAL(28, 9)[]) AS ttfts, TRY_CAST(j->'$.itls' AS DECIMAL(28, 9)[][]) AS itls,
            TRY_CAST(j->'$.errors' AS VARCHAR[]) AS errors, TRY_CAST(j->'$.input_lens' AS BIGINT[]) AS inputs, TRY_CAST(j->'$.output_lens' AS BIGINT[]) AS outputs,
-           json_type(j->'$.max_concurrency') IN ('UBIGINT', 'BIGINT', 'INTEGER') AS closed
+           json_type(j->'$.max_concurrency') IN ('UBIGINT', 'BIGINT', 'INTEGER') AS closed, left(md5(CAST(j AS VARCHAR)), 12) AS run
     FROM raw
 ), r AS (
-    SELECT *, unnest(CASE WHEN len(ttfts) > 0 THEN range(1, len(ttfts) + 1) ELSE [0] END) AS i FROM d
+    -- the arrays side by side, so that no row carries all of them
+    SELECT line, record, closed, run, unnest(CASE WHEN len(ttfts) > 0 THEN range(1, len(ttfts) + 1) ELSE [0] END) AS i, unnest(ttfts) AS ttft,
+           unnest(itls[:len(ttfts)]) AS gaps, nullif(unnest(errors[:len(ttfts)]), '') AS error, unnest(inputs[:len(ttfts)]) AS input, unnest(outputs[:len(ttfts)]) AS output
+    FROM d
 ), v AS (
-    SELECT *, nullif(errors[i], '') AS error, coalesce(len(itls[i]) > 0, false) AS streamed,
-           TRY_CAST(TRY(ttfts[i] + coalesce(list_sum(itls[i]), 0)) * 1000000000 AS BIGINT) AS latency_ns, TRY_CAST(ttfts[i] * 1000000000 AS BIGINT) AS first_ns
+    SELECT *, coalesce(len(gaps) > 0, false) AS streamed, TRY_CAST(TRY(ttft + coalesce(list_sum(gaps), 0)) * 1000000000 AS BIGINT) AS latency_ns,
+           TRY_CAST(ttft * 1000000000 AS BIGINT) AS first_ns
     FROM r
 ), u AS (
     SELECT *, coalesce(error IS NOT NULL OR NOT first_ns > 0, false) AS failed, error IS NOT NULL AND regexp_matches(error, '(?i)time.?out|timed out') AS late FROM v
@@ -31,15 +34,15 @@ WITH d AS (
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
        -- no id is written: the run's own content and the position in it
-       left(md5(CAST(j AS VARCHAR)), 12) || '-' || (i - 1) AS request_id,
+       run || '-' || (i - 1) AS request_id,
        'client' AS observer,
        CASE WHEN NOT failed THEN latency_ns END AS e2e_ns,
        -- a run with --disable-stream writes the whole latency as ttft
        CASE WHEN NOT failed AND streamed AND first_ns > 0 AND first_ns <= latency_ns THEN first_ns END AS ttft_ns,
        CASE WHEN NOT failed AND streamed AND first_ns > 0 AND first_ns <= latency_ns THEN 'first_token' END AS ttft_basis,
        CAST(1000 AS BIGINT) AS resolution_ns,
-       CASE WHEN inputs[i] >= 0 THEN inputs[i] END AS prompt_tokens,
-       CASE WHEN NOT failed AND outputs[i] >= 0 THEN outputs[i] END AS completion_tokens,
+       CASE WHEN input >= 0 THEN input END AS prompt_tokens,
+       CASE WHEN NOT failed AND output >= 0 THEN output END AS completion_tokens,
        CASE WHEN late THEN 'censored' WHEN failed THEN 'error' ELSE 'ok' END AS status,
        CASE WHEN late THEN 'timeout' WHEN failed THEN 'upstream' END AS error_kind,
        CASE WHEN streamed THEN true END AS streamed,

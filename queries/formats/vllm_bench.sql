@@ -14,29 +14,33 @@
 --   --max-concurrency is not in the latency and is added ; with openai-chat ttft is the role-only chunk, told by as many gaps as
 --   tokens, and the first gap is added ; the date is local time ; without --max-concurrency the loop is open
 WITH d AS (
-    SELECT line, record, j, TRY_CAST(j->'$.ttfts' AS DECIMAL(28, 9)[]) AS ttfts, TRY_CAST(j->'$.itls' AS DECIMAL(28, 9)[][]) AS itls,
+    SELECT line, record, TRY_CAST(j->'$.ttfts' AS DECIMAL(28, 9)[]) AS ttfts, TRY_CAST(j->'$.itls' AS DECIMAL(28, 9)[][]) AS itls,
            TRY_CAST(j->'$.latencies' AS DECIMAL(28, 9)[]) AS latencies, TRY_CAST(j->'$.start_times' AS DECIMAL(28, 9)[]) AS starts,
            TRY_CAST(j->'$.queue_times' AS DECIMAL(28, 9)[]) AS waits, TRY_CAST(j->'$.errors' AS VARCHAR[]) AS errors,
            TRY_CAST(j->'$.input_lens' AS BIGINT[]) AS inputs, TRY_CAST(j->'$.output_lens' AS BIGINT[]) AS outputs,
-           coalesce(j->>'$.endpoint_type', j->>'$.backend') = 'openai-chat' AS chat,
-           json_type(j->'$.max_concurrency') IN ('UBIGINT', 'BIGINT', 'INTEGER') AS closed,
+           coalesce(j->>'$.endpoint_type', j->>'$.backend') = 'openai-chat' AS chat, to_text(j->>'$.model_id') AS model,
+           json_type(j->'$.max_concurrency') IN ('UBIGINT', 'BIGINT', 'INTEGER') AS closed, left(md5(CAST(j AS VARCHAR)), 12) AS run,
            -- the fork of InferenceX writes when the run began; else the date is when it ended
            coalesce(s_ns(j->>'$.benchmark_start_time_unix'),
                naive_ns(epoch_ns(CAST(try_strptime(j->>'$.date', '%Y%m%d-%H%M%S') AS TIMESTAMP_NS)), CAST(getvariable('hedgectl_tz') AS VARCHAR))
                - s_ns(j->>'$.duration')) AS run_ns
     FROM raw
 ), r AS (
-    SELECT *, list_min(starts) AS first_start, unnest(CASE WHEN len(ttfts) > 0 THEN range(1, len(ttfts) + 1) ELSE [0] END) AS i FROM d
+    -- the arrays side by side, so that no row carries all of them
+    SELECT line, record, chat, model, closed, run, run_ns, list_min(starts) AS first_start, unnest(CASE WHEN len(ttfts) > 0 THEN range(1, len(ttfts) + 1) ELSE [0] END) AS i,
+           unnest(ttfts) AS ttft, unnest(itls[:len(ttfts)]) AS gaps, unnest(latencies[:len(ttfts)]) AS latency, unnest(starts[:len(ttfts)]) AS start,
+           coalesce(unnest(waits[:len(ttfts)]), 0) AS wait, nullif(unnest(errors[:len(ttfts)]), '') AS error,
+           unnest(inputs[:len(ttfts)]) AS input, unnest(outputs[:len(ttfts)]) AS output
+    FROM d
 ), v AS (
-    SELECT *, nullif(errors[i], '') AS error, coalesce(waits[i], 0) AS wait,
-           TRY(coalesce(latencies[i], ttfts[i] + coalesce(list_sum(itls[i]), 0)) + coalesce(waits[i], 0)) AS latency_s,
-           TRY(ttfts[i] + coalesce(waits[i], 0) + CASE WHEN chat AND len(itls[i]) > 0 AND len(itls[i]) = outputs[i] THEN itls[i][1] ELSE 0 END) AS first_s
+    SELECT *, TRY(coalesce(latency, ttft + coalesce(list_sum(gaps), 0)) + wait) AS latency_s,
+           TRY(ttft + wait + CASE WHEN chat AND len(gaps) > 0 AND len(gaps) = output THEN gaps[1] ELSE 0 END) AS first_s
     FROM r
 ), u AS (
-    SELECT *, coalesce(error IS NOT NULL OR outputs[i] = 0 OR NOT ttfts[i] > 0, false) AS failed,
+    SELECT *, coalesce(error IS NOT NULL OR output = 0 OR NOT ttft > 0, false) AS failed,
            error IS NOT NULL AND regexp_matches(error, '(?i)time.?out|timed out') AS late,
            TRY_CAST(latency_s * 1000000000 AS BIGINT) AS latency_ns, TRY_CAST(first_s * 1000000000 AS BIGINT) AS first_ns,
-           TRY(run_ns + TRY_CAST((starts[i] - first_start - wait) * 1000000000 AS BIGINT)) AS planned_ns
+           TRY(run_ns + TRY_CAST((start - first_start - wait) * 1000000000 AS BIGINT)) AS planned_ns
     FROM v
 ), k AS (
     SELECT *, CASE WHEN i = 0 THEN 'no_arrays' WHEN failed THEN NULL WHEN latency_ns IS NULL THEN 'no_duration'
@@ -45,17 +49,17 @@ WITH d AS (
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
        -- no id is written: the run's own content and the position in it
-       left(md5(CAST(j AS VARCHAR)), 12) || '-' || (i - 1) AS request_id,
+       run || '-' || (i - 1) AS request_id,
        'client' AS observer,
-       to_text(j->>'$.model_id') AS model,
+       model,
        -- planned send: the wait for a free slot of the client belongs to the user's latency
        planned_ns AS arrival_ns,
        CASE WHEN NOT failed THEN latency_ns END AS e2e_ns,
        CASE WHEN NOT failed AND first_ns > 0 AND first_ns <= latency_ns THEN first_ns END AS ttft_ns,
        CASE WHEN NOT failed AND first_ns > 0 AND first_ns <= latency_ns THEN 'first_token' END AS ttft_basis,
        CAST(1000 AS BIGINT) AS resolution_ns,
-       CASE WHEN inputs[i] >= 0 THEN inputs[i] END AS prompt_tokens,
-       CASE WHEN NOT failed AND outputs[i] >= 0 THEN outputs[i] END AS completion_tokens,
+       CASE WHEN input >= 0 THEN input END AS prompt_tokens,
+       CASE WHEN NOT failed AND output >= 0 THEN output END AS completion_tokens,
        CASE WHEN late THEN 'censored' WHEN failed THEN 'error' ELSE 'ok' END AS status,
        CASE WHEN late THEN 'timeout' WHEN failed THEN 'upstream' END AS error_kind,
        true AS streamed,
