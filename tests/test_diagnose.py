@@ -84,6 +84,34 @@ def test_replicas_that_get_longer_work_are_no_outliers() -> None:
     assert doc["verdict"] in ("long_work", "no_tail")
 
 
+def two_models(static: dict[int, float] | None = None) -> dict[str, Any]:
+    """A large model on replicas of its own that takes three times as long as the small one on others."""
+    small, large = fleet(n=5000, seed=3, static=static or {}), fleet(n=5000, seed=4)
+    both = {k: np.concatenate((np.asarray(small[k]), np.asarray(large[k]))) for k in small}
+    big = np.arange(10_000) >= 5000
+    both["model"] = np.where(big, "large", "small")
+    both["replica"] = np.array([f"{m}-{r}" for m, r in zip(both["model"], both["replica"], strict=True)])
+    for clock in ("ttft_ns", "e2e_ns"):
+        both[clock] = both[clock] * np.where(big, 3, 1)
+    both["request_id"] = np.array([f"q{i}" for i in range(10_000)])
+    order = np.argsort(both["arrival_ns"], kind="stable")
+    return {k: v[order] for k, v in both.items()}
+
+
+def test_a_slower_model_on_replicas_of_its_own_is_no_outlier() -> None:
+    with table(two_models()) as con:
+        doc = diagnosed(con)
+    assert not any(r["persistent"] for r in doc["replicas"])
+    assert "one_model_is_the_tail" in codes(doc["reasons"])
+
+
+def test_a_slow_replica_is_told_among_those_of_its_model() -> None:
+    with table(two_models(static={1: 2.5})) as con:
+        doc = diagnosed(con)
+    slow = [r["replica"] for r in doc["replicas"] if r["persistent"]]
+    assert slow == ["small-r1"], "slower than the other small ones, though faster than every large one"
+
+
 def test_trouble_of_one_pool_is_cured_by_another() -> None:
     doc = of_fleet(pools=2, pool_together=0.04)
     move = doc["co_movement"]

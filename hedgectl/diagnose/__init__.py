@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Evidence", "diagnose"]
 
+ONE_MODEL_SHARE = 0.8  # of the slow requests; and ...
+ONE_MODEL_LIFT = 1.5  # ... more often there than overall: the tail is that model
+
 
 def diagnose(
     con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, *, metric: Metric = "e2e", seed: int = 1
@@ -28,6 +31,7 @@ def diagnose(
     if e.attribution_fitted:
         text = "no first token in the log: the share of longer answers is fitted (time over output tokens), the rest is `other`"
         notes.append(decompose.note("decode_length_fitted", text))
+    differs = _differs(con, prepared, e)
     return {
         "schema": "hedgectl/diagnosis.v1",
         "as_of": prepared.as_of,
@@ -64,8 +68,8 @@ def diagnose(
             }
             for r in e.replicas
         ],
-        "differs_by": _differs(con, prepared, e),
-        "reasons": found.reasons,
+        "differs_by": differs,
+        "reasons": [*found.reasons, *_one_model(differs)],
         "advice": found.advice,
         "notes": notes,
     }
@@ -87,6 +91,21 @@ def _move(m: CoMovement | None) -> dict[str, Any] | None:
         "blocks": m.blocks,
         "window_s": _round(m.window_s),
     }
+
+
+def _one_model(differs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The reason to look at one model at a time: replicas are compared within their model, but the tail is of all of them."""
+    return [
+        {
+            "code": "one_model_is_the_tail",
+            "text": f"{one['share_in_tail']:.0%} of slow requests are of {one['value']}, {one['share_overall']:.0%} of all "
+            f"are: --model {one['value']} looks at it by itself",
+            "value": one["share_in_tail"],
+            "limit": ONE_MODEL_SHARE,
+        }
+        for one in differs
+        if one["field"] == "model" and one["share_in_tail"] >= ONE_MODEL_SHARE and one["lift"] >= ONE_MODEL_LIFT
+    ]
 
 
 def _differs(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, e: Evidence) -> list[dict[str, Any]]:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from hedgectl import decompose, quantiles, workload
 from hedgectl.diagnose import attribution as parts_of
 from hedgectl.diagnose import comovement
+from hedgectl.diagnose.ordinary import Ordinary, late, ordinary
 from hedgectl.diagnose.replicas import MIN_ROWS, ReplicaSeen, replicas_seen
-from hedgectl.estimate import Law, Screen, fit_law
+from hedgectl.estimate import Screen
 from hedgectl.fit.routing import RoutingSeen, routing_seen
 from hedgectl.model import Workload
 
@@ -75,8 +76,8 @@ def gather(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, metric:
     x, w = time[fine], weight[fine]
     n = len(x)
     told = quantiles.summary(x / 1e6, weights=w, censored=rows["e2e_ns"][bounds] / 1e6, censored_weights=weight[bounds])
-    law = _law(served, x)
-    ratio = x / np.maximum(law.seconds(_zero(served["uncached_tokens"]), _zero(served["output_tokens"])) * 1e9, 1.0)
+    usual = ordinary(served, x)
+    ratio = x / np.maximum(usual.seconds(served) * 1e9, 1.0)
     limit, slow = slow_rows(x, w, ratio, told)
     middle = quantiles.quantile(x, 0.5) if n else None
     p99 = told["p99"] if told["p99"] is not None else told["at_least"].get("p99")
@@ -93,12 +94,12 @@ def gather(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, metric:
         front = sum((_zero(pieces[k]) for k in ("queue", "prefill", "unsplit")), nothing)
         pieces |= {"decode": nothing, "tool_wait": nothing, "output_tokens": nothing, "other": x - front}
     whole = metric == "e2e" and not np.isfinite(served["decode_ns"]).any()
-    per_output = law.per_output_s * 1e9 if whole else 0.0
+    per_output = usual.shared.per_output_s * 1e9 if whole else 0.0
     shares = parts_of.attribution(pieces, x, slow, w, per_output_ns=per_output) if n >= FEWEST else None
     timed = np.isfinite(served["arrival_ns"])
     origin = float(served["arrival_ns"][timed].min()) if timed.any() else 0.0
     count = comovement.episodes((served["arrival_ns"][timed] - origin) / 1e9, slow[timed]) if timed.any() else 0
-    seen = _attempts(con, metric, limit, law, prepared, seed)
+    seen = _attempts(con, metric, limit, usual, prepared, seed)
     load = workload.load(con).requests
     return Evidence(
         metric=metric,
@@ -124,14 +125,6 @@ def gather(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, metric:
 
 def _zero(x: Floats) -> Floats:
     return np.nan_to_num(x)
-
-
-def _law(rows: dict[str, Floats], time_ns: Floats) -> Law:
-    """What lengths let expect at ordinary speed; without token counts it is the median."""
-    length = rows["output_tokens"]
-    known = np.isfinite(length)
-    told = known if known.sum() >= 0.5 * len(length) else np.ones(len(length), dtype=bool)
-    return fit_law(_zero(rows["uncached_tokens"]), _zero(length), time_ns / 1e9, told)
 
 
 def slow_rows(x: Floats, weight: Floats, ratio: Floats, told: dict[str, Any]) -> tuple[float | None, Bools]:
@@ -170,7 +163,7 @@ def _attempts(
     con: duckdb.DuckDBPyConnection,
     metric: Metric,
     limit_ns: float | None,
-    law: Law,
+    usual: Ordinary,
     prepared: decompose.Prepared,
     seed: int,
 ) -> dict[str, Any]:
@@ -197,9 +190,9 @@ def _attempts(
         if not known.any():
             continue
         limit = limit_ns if clock == metric else float(np.quantile(time[known], 0.95))
-        slow = known & (time > limit)
+        slow = late(rows, time, limit)
         delay = limit
-        expected = law.seconds(_zero(rows["uncached_tokens"]), _zero(rows["output_tokens"])) * 1e9
+        expected = usual.seconds(rows) * 1e9
         mode = known & in_mode(np.where(known, time / np.maximum(expected, 1.0), np.nan))
         if clock == metric and mode.mean() >= MODE_SHARE and (known & ~mode).any():
             # A copy is sent once the ordinary are through: at a delay inside the slow mode the spell may be over.
