@@ -16,6 +16,7 @@ from hedgectl.policy import Budget, Cancel, Hedge, PolicyDocument, Scope, ScopeP
 from hedgectl.recommend import eligibility
 from hedgectl.recommend.goal import parse_goal, parts
 from hedgectl.sim import document, scenario, sweep
+from hedgectl.sim.as_sent import as_sent
 from hedgectl.sim.scenario import Setting, Spec
 
 Progress = Callable[[str], None]
@@ -30,6 +31,7 @@ class Ground:
     fit: Fit | None
     setting: Setting | None
     refused: tuple[Refusal, ...]
+    sent: Setting | None = None  # what was really sent, if the log holds copies already
 
 
 def ground(
@@ -55,7 +57,8 @@ def ground(
     setting = scenario.setting(
         found.requests, fit.service, fit.fleet, seed=int(cfg.get("seed", 0)), routing_seen=fit.routing.seen
     )
-    return Ground(found.requests, fit.fleet, fit, setting, ())
+    sent = as_sent(setting, found.attempts) if found.hedges else None
+    return Ground(found.requests, fit.fleet, fit, setting, (), sent)
 
 
 def simulate_document(
@@ -101,6 +104,7 @@ def simulate_document(
         loads=loads,
         goal=goal,
         progress=progress,
+        sent=base.sent,
     )
     return document.document(
         swept,

@@ -35,7 +35,7 @@ def late_attempts(a: Attempts, earliest: Floats, work: Floats, law: DecodeLaw, s
     if not len(a):
         return late
     wait = a.first - earliest - work
-    candidate = wait > _least(work)
+    candidate = (wait > _least(work)) & ~a.cut
     tolerance = max(0.002, 4.0 * law.spread)
     for _ in range(ROUNDS):
         start = np.where(late, np.maximum(earliest, a.first - work), earliest)
@@ -92,7 +92,7 @@ def hiccup_pool(a: Attempts, earliest: Floats, work: Floats, late: Bools) -> Hic
     delays = np.sort(np.maximum(a.first - work - a.arrival, 0.0)[shown])
     previous = np.concatenate([[-np.inf], a.first[:-1]])
     free = a.arrival - previous > _least(work)
-    at_once = int(np.sum(~late & (earliest <= a.arrival + EPSILON_S) & free))
+    at_once = int(np.sum(~late & ~a.cut & (earliest <= a.arrival + EPSILON_S) & free))
     n = len(delays)
     total = n + at_once
     p = n / total if total else 0.0

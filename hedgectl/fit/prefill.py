@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from hedgectl.fit.robust import Line, trimmed_line
 from hedgectl.fit.timeline import EPSILON_S, Attempts
 from hedgectl.model import Floats
@@ -33,9 +31,9 @@ def fit_prefill(a: Attempts, earliest: Floats, static: Floats) -> PrefillLaw:
     `earliest` (n,) from `earliest_starts`; `static` (R,) divides each replica's times. Where none could begin at
     once, the time since the earliest start is used for all: an upper bound that trimming pulls down.
     """
-    idle = earliest <= a.arrival + EPSILON_S
+    idle = (earliest <= a.arrival + EPSILON_S) & ~a.cut
     if int(idle.sum()) < 20:
-        idle = np.ones(len(a), dtype=bool)
+        idle = ~a.cut
     seconds = (a.first - earliest)[idle] / static[a.replica[idle]]
     line: Line = trimmed_line(a.uncached[idle], seconds)
     return PrefillLaw(line.base, line.slope, line.base_interval, line.slope_interval, line.spread, int(idle.sum()))

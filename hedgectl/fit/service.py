@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgectl.fit.cut import finished
 from hedgectl.fit.decode import DecodeLaw, fit_decode, static_factors
 from hedgectl.fit.edges import Period
 from hedgectl.fit.hiccups import Hiccups, hiccup_pool, late_attempts, line_of, residual_pool
@@ -16,7 +17,7 @@ from hedgectl.fit.routing import RoutingSeen, routing_seen
 from hedgectl.fit.slowness import slow_periods
 from hedgectl.fit.steps import QUEUED_S, StepFit, fit_step_engine, fit_steps, fit_unnamed_engines
 from hedgectl.fit.timeline import EPSILON_S, Attempts, attempts_of, earliest_starts, timeline
-from hedgectl.model import OK, Fact, Fleet, Floats, ServiceModel, SlowSeries, Workload
+from hedgectl.model import CENSORED, OK, Fact, Fleet, Floats, ServiceModel, SlowSeries, Workload
 
 STALL_AT_MOST = 8.0  # a prefill is first taken to last at most this many times its law; the periods say more later
 CLEARLY_BETTER = 0.92  # spread of the step law over that of the pausing law below which chunked prefill is seen
@@ -68,6 +69,7 @@ def served(w: Workload, replicas: int) -> Attempts:
         replicas,
         w.queue_s[rows],
         w.prefill_s[rows],
+        (w.status == CENSORED)[rows],
     )
 
 
@@ -89,6 +91,7 @@ def _steps_fit_better(a: Attempts, fleet: Fleet) -> bool:
     some = a if len(a) <= 60_000 else _head(a, 60_000)
     earliest = earliest_starts(some, fleet.max_running_requests.value, fleet.kv_capacity_tokens.value)
     paused = _first_laws(some, earliest)[1]
+    some = some.take(~some.cut)
     law = fit_steps(timeline(some, some.first.copy()), some.end - some.first)[0]
     return law.spread < CLEARLY_BETTER * paused.spread and law.per_token_s > 0
 
@@ -97,14 +100,18 @@ def _head(a: Attempts, rows: int) -> Attempts:
     """The first `rows` attempts by arrival within the log's span, all replicas alike."""
     within = a.arrival - a.replica * a.span
     keep = within <= np.partition(within, rows - 1)[rows - 1]
-    names = ("replica", "arrival", "first", "end", "uncached", "prompt", "tokens", "queue", "prefill")
-    return replace(a, **{name: getattr(a, name)[keep] for name in names})
+    return a.take(keep)
 
 
 def _fit_paused(a: Attempts, fleet: Fleet) -> ServiceModel:
     """The law in which one prefill at a time pauses decode."""
-    earliest = earliest_starts(a, fleet.max_running_requests.value, fleet.kv_capacity_tokens.value)
-    _, decode, static = _first_laws(a, earliest)
+    batch, kv = fleet.max_running_requests.value, fleet.kv_capacity_tokens.value
+    earliest = earliest_starts(a, batch, kv)
+    first, decode, static = _first_laws(a, earliest)
+    if a.cut.any():
+        a = finished(a, first.work(a.uncached) * static[a.replica], batch, kv)
+        earliest = earliest_starts(a, batch, kv)
+        _, decode, static = _first_laws(a, earliest)
     prefill = fit_prefill(a, earliest, static)
     work = prefill.work(a.uncached) * static[a.replica]
     for _ in range(2):  # the second time with a law that late attempts no longer blur
@@ -136,6 +143,7 @@ def _fit_paused(a: Attempts, fleet: Fleet) -> ServiceModel:
 
 def _fit_stepwise(a: Attempts, fleet: Fleet, budget: int) -> ServiceModel:
     """The law in which prompts share steps with decode, up to the step's token budget."""
+    a = a.take(~a.cut)  # what they had of their prompts slowed the others by little, and nobody knows how much it was
     earliest = earliest_starts(a, fleet.max_running_requests.value, fleet.kv_capacity_tokens.value)
     line = timeline(a, a.first.copy())
     law, parts = fit_steps(line, a.end - a.first)
@@ -150,6 +158,7 @@ def _fit_stepwise(a: Attempts, fleet: Fleet, budget: int) -> ServiceModel:
 def _fit_unnamed(w: Workload, source: Workload, fleet: Fleet, replicas: int) -> Fit:
     """One law for a fleet whose replicas the log does not name."""
     a = served(replace(source, replica=np.zeros(len(source), dtype=np.int32)), 1)
+    a = a.take(~a.cut)
     found = fit_unnamed_engines(timeline(a, a.first.copy()), replicas)
     pool = residual_pool(found.residual_s, float(np.median(a.first - a.arrival)) if len(a) else 0.0)
     budget = fleet.chunk_tokens.value or STEP_BUDGET

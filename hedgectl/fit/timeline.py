@@ -6,7 +6,7 @@ one running sum answer for all replicas at once, and a million requests take a s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,8 @@ class Attempts:
     """Attempts that were served by an engine: first token and end are known. Every array has shape (n,).
 
     Sorted by (replica, first token). Times are composite seconds. `tokens` is NaN where the answer was cut
-    (a cancelled loser): such a row takes room but teaches no law.
+    (a cancelled loser): such a row takes room but teaches no law. `cut`: its client left before its first token; `first`
+    and `end` are then when it left, or (after `cut.finished`) when the engine was done with its prompt.
     """
 
     span: float
@@ -36,9 +37,17 @@ class Attempts:
     tokens: Floats
     queue: Floats  # seconds measured by the source, NaN = not
     prefill: Floats
+    cut: Bools
+
+    def take(self, rows: Bools | Ints) -> Attempts:
+        """Some of them, or all in another order."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in _PER_ATTEMPT})
 
     def __len__(self) -> int:
         return len(self.arrival)
+
+
+_PER_ATTEMPT = ("replica", "arrival", "first", "end", "uncached", "prompt", "tokens", "queue", "prefill", "cut")
 
 
 def attempts_of(
@@ -52,9 +61,15 @@ def attempts_of(
     replicas: int,
     queue_s: Floats | None = None,
     prefill_s: Floats | None = None,
+    left: Bools | None = None,
     bin_s: float = 1.0,
 ) -> Attempts:
-    """Put rows with known times on the composite axis; rows without first token, end or replica are left out."""
+    """Put rows with known times on the composite axis; rows without first token, end or replica are left out.
+
+    `left` (n,): rows whose client went away at `e2e_s`; without a first token those are `cut`.
+    """
+    cut = np.zeros(len(arrival_s), dtype=bool) if left is None else left & ~np.isfinite(ttft_s) & (e2e_s > 0)
+    ttft_s = np.where(cut, e2e_s, ttft_s)
     known = np.isfinite(ttft_s) & np.isfinite(e2e_s) & (replica >= 0) & (ttft_s >= 0) & (e2e_s >= ttft_s)
     a, t, e, r = arrival_s[known], ttft_s[known], e2e_s[known], replica[known].astype(np.int64)
     latest = float(np.max(a + e, initial=0.0))
@@ -67,7 +82,30 @@ def attempts_of(
     return Attempts(
         float(span), replicas, r[order], base[order], (base + t)[order], (base + e)[order],
         uncached[known][order], prompt[known][order], tokens[known][order], queue[order], prefill[order],
+        cut[known][order],
     )  # fmt: skip
+
+
+def _behind_cut(a: Attempts, lo: Floats) -> Floats:
+    """Earliest starts where some left before their first token: whoever came later waited until they were gone.
+
+    One that left while another ahead of it was still waited for had not begun (start = when it left). One that was
+    overtaken was not in the queue: it was late before the engine, and blocked nobody.
+    """
+    seen = np.flatnonzero(~a.cut)
+    seen = seen[np.argsort(a.arrival[seen], kind="stable")]
+    came, first = a.arrival[seen], a.first[seen]
+    cuts = np.flatnonzero(a.cut)
+    cuts = cuts[np.argsort(a.arrival[cuts], kind="stable")]
+    ahead = np.concatenate([[-np.inf], np.maximum.accumulate(first)])
+    behind = np.concatenate([np.minimum.accumulate(first[::-1])[::-1], [np.inf]])
+    queued = behind[np.searchsorted(came, a.arrival[cuts], side="right")] >= a.first[cuts]
+    gone = np.concatenate([[-np.inf], np.maximum.accumulate(a.first[cuts[queued]])])
+    until = gone[np.searchsorted(a.arrival[cuts[queued]], a.arrival, side="left")]
+    out = np.maximum(lo, until)
+    own = np.maximum(np.maximum(a.arrival[cuts], until[cuts]), ahead[np.searchsorted(came, a.arrival[cuts])])
+    out[cuts] = np.where(queued, np.minimum(own, a.first[cuts]), a.first[cuts])
+    return np.where(out <= a.first, out, lo)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,9 +146,11 @@ def earliest_starts(a: Attempts, batch: int | None, kv: int | None) -> Floats:
     if not len(a):
         return np.zeros(0)
     previous = np.empty(len(a))
-    previous[0] = -np.inf
-    previous[1:] = a.first[:-1]  # of another replica: smaller than any arrival of this one
+    previous[0] = -np.inf  # else of another replica: smaller than any arrival of this one
+    previous[1:] = np.maximum.accumulate(np.where(a.cut, -np.inf, a.first))[:-1]
     lo = np.maximum(a.arrival, previous)
+    if a.cut.any():
+        lo = _behind_cut(a, lo)
     firsts = a.first  # sorted by construction
     order = np.argsort(a.end, kind="stable")
     ends = a.end[order]

@@ -21,9 +21,9 @@ from hedgectl.recommend.ready import GRID
 from hedgectl.recommend.replaying import ReplayProjector, spec_of
 from hedgectl.recommend.stability import Stability
 from hedgectl.sim import scenario, sweep
-from hedgectl.sim.check import check
+from hedgectl.sim.as_sent import as_sent
 from hedgectl.sim.run import prepare
-from hedgectl.sim.scenario import Assumed, Setting
+from hedgectl.sim.scenario import Setting
 
 # Finer than the screen's own grid: the replay can tell delays apart.
 QUANTILES = (0.80, 0.90, 0.925, 0.94, 0.95, 0.96, 0.97, 0.98, 0.985)
@@ -86,8 +86,7 @@ def ground(
     asked = {0.5, 0.95, 0.99, p, *(GRID if options.ready is not None else ())}
     projector = ReplayProjector.today(setting, tuple(sorted(asked)), fleet.routing)
     options.say("checking the replay against the log", 0.0)
-    as_is = sweep.play(setting, projector.at, None, Assumed(), fleet.routing, exact=True)
-    checked = check(setting.workload, as_is, (metric, p))
+    checked = sweep.against_log(as_sent(setting, attempts) if facts.hedges else setting, fleet.routing, (metric, p))
     notes = [dict(n) for n in (*fit.notes, *setting.notes)]
     if not checked["passed"]:
         text = "the replay does not reproduce the log (see replay_check), so the screen decides, with low confidence"

@@ -71,6 +71,12 @@ def play(s: Setting, at: Load, spec: Spec | None, assumed: Assumed, routing: Rou
     return Arm.of(outcome, at.row)
 
 
+def against_log(s: Setting, routing: Routing, goal: tuple[str, float]) -> dict[str, Any]:
+    """`replay_check`: the log as it is, without further copies, beside what was observed."""
+    today = load.at(s.workload, 1.0, s.seed)
+    return check(s.workload, play(s, today, None, Assumed(), routing, exact=True), goal)
+
+
 def ways(cancel: str, copy_length: str) -> list[Assumed]:
     """All combinations that are left open by `cancel` (unknown) and `copy_length` (both)."""
     cancels: Any = ("frees_engine", "engine_runs_on") if cancel == "unknown" else (cancel,)
@@ -178,8 +184,9 @@ def sweep(
     loads: Sequence[float] | None = None,
     goal: tuple[str, float] = ("e2e", 0.99),
     progress: Progress | None = None,
+    sent: Setting | None = None,
 ) -> Sweep:
-    """Replay, check and compare.
+    """Replay, check and compare. `sent`: what was really sent, where the log holds copies; the check is against that.
 
     `loads` None runs low, medium, today, busiest hour, rho 0.9, then upwards until hedging breaks or STEPS_BEYOND; only
     then `holds_up_to` and the burst test are made. `goal` = (e2e or ttft, percentile as a share).
@@ -188,8 +195,7 @@ def sweep(
     prepare(say)
     open_ways = ways(cancel, copy_length)
     say("replaying the log as it is")
-    today = load.at(s.workload, 1.0, s.seed)
-    checked = check(s.workload, play(s, today, None, Assumed(), "as_logged", exact=True), goal)
+    checked = against_log(sent or s, "as_logged", goal)
     wanted = points(s, loads)
     results: list[Result] = []
     for point in wanted:
