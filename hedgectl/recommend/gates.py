@@ -97,13 +97,13 @@ def judge(
         broken.append(
             reason(
                 "gain_too_small",
-                f"a copy {kind}: {change} ({-gain:+.1%}; at least {-goal.min_gain_ratio:+.0%} is asked)",
+                f"a copy {kind}: {change} ({-gain:+z.1%}; at least {-goal.min_gain_ratio:+.0%} is asked)",
                 gain,
                 goal.min_gain_ratio,
             )
         )
     else:
-        held.append(reason("gain", f"{change} ({-gain:+.1%})", gain, goal.min_gain_ratio))
+        held.append(reason("gain", f"{change} ({-gain:+z.1%})", gain, goal.min_gain_ratio))
     for kind, side in ((m, s) for m in dict.fromkeys((metric, "e2e")) for s in ("p50", "p95")):
         share = float(side.removeprefix("p")) / 100.0
         rises = [(r - 1.0, each) for each in projections if (r := ratio_of(each, kind, share)) is not None]
@@ -112,7 +112,7 @@ def judge(
         rise, at = max(rises, key=lambda pair: pair[0])
         found = reason(
             f"{side}_rises" if rise > max_rise else f"{side}_holds",
-            f"{kind} {side} would change by {rise:+.1%}{_of_what(at) if len(projections) > 1 else ''}; "
+            f"{kind} {side} would change by {rise:+z.1%}{_of_what(at) if len(projections) > 1 else ''}; "
             f"at most {max_rise:+.0%} is allowed",
             rise,
             max_rise,

@@ -13,9 +13,9 @@ def ms(value: float | None) -> str:
         return UNKNOWN
     size = abs(value)
     if size < 10 and value != 0 and not float(value).is_integer():
-        return f"{value:.2f} ms"
+        return f"{value:z.2f} ms"
     if size < 1000:
-        return f"{value:.0f} ms"
+        return f"{value:z.0f} ms"
     if size < 100_000:
         return f"{value / 1000:.2f} s"
     if size < 3_600_000:

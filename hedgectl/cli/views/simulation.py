@@ -77,7 +77,7 @@ def _check(check: dict[str, Any] | None) -> list[Block]:
                         f"{name} {p}",
                         ms(value["observed"]),
                         ms(value["replayed"]),
-                        UNKNOWN if error is None else f"{100 * error:+.1f} %",
+                        UNKNOWN if error is None else f"{100 * error:+z.1f} %",
                         UNKNOWN if limit is None else f"{100 * limit:.0f} %",
                     ]
                 )
