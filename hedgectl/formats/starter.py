@@ -21,7 +21,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
            "requesttimestamp", "eventtime", "date", "datetime", "launchtime", "when", "datetimeutc", "receivedat", "requestreceivedms", "starttimestamp", "startat"),
     "end": ("endtime", "end", "endedat", "finishedat", "clientend", "requestend", "completedat", "finishtime", "endtimestamp"),
     "first_token": ("firsttokentime", "completionstarttime", "firsttokenat", "servefirsttoken", "firsttoken", "serverfirsttoken"),
-    "request_id": ("requestid", "reqid", "id", "traceid", "correlationid", "callid", "xrequestid", "uuid", "req"),
+    "request_id": ("requestid", "reqid", "id", "traceid", "correlationid", "callid", "xrequestid", "uuid", "req", "rid"),
     "attempt": ("attempt", "attemptno", "attemptnumber", "try", "trynumber"),
     "attempt_id": ("attemptid", "spanid"),
     "hedge_role": ("hedgerole", "role", "attempttype"),
@@ -84,7 +84,11 @@ def write(sample: Sample) -> str:
     ]
     if rest:
         head.append(f"# Not used: {', '.join(rest[:24])}{' …' if len(rest) > 24 else ''}")
-    return "\n".join([*head, "", "[fields]", *lines, ""])
+    keys = [
+        'format = "own"  # a name for these logs',
+        '# observer = "gateway"  # who took the times: client (if left out), edge, gateway or engine',
+    ]
+    return "\n".join([*head, "", *keys, "", "[fields]", *lines, ""])
 
 
 def _flatten(value: Mapping[str, Any], above: str = "", depth: int = 0) -> Iterable[tuple[str, Any]]:

@@ -210,6 +210,9 @@ def notes(workload: Workload, policy: ScopePolicy, fields: Sequence[search.Field
     if bounded is not None and (open_ := identified.note(bounded)) is not None:
         found.append(open_)
     if policy.projection is not None and not bool(np.any(workload.replica >= 0)):
-        text = "no replica ids: copies were matched with any request of the same moment"
+        text = (
+            "no replica ids: copies were matched with any request of the same moment. If all replicas are slow together a "
+            "copy is slow too, and this log cannot show it: try the policy on a part first (hedgectl probe, then verify)"
+        )
         found.append({"code": "no_replica_ids", "level": "warning", "share": None, "text": text})
     return found

@@ -36,6 +36,8 @@ def view(doc: dict[str, Any]) -> View:
     ]
     if rows:
         blocks.append(Table("", ("scope", "decision", "trigger", "delay"), rows, left=3))
-    gates = [[g["gate"], {True: "pass", False: "FAIL", None: UNKNOWN}[g["passed"]], g["text"]] for g in doc["gates"]]
+    gates = [
+        [g["gate"], {True: "pass", False: "FAIL", None: "not judged"}[g["passed"]], g["text"]] for g in doc["gates"]
+    ]
     blocks.append(Table("", ("gate", "result", "what was looked at"), gates, records=doc["gates"], main=True, left=3))
     return [*blocks, *notes(doc)]
