@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,16 +50,45 @@ def ingest(
     Raises InputError if there is no request in any file, or if the share of rejects is over ``max_reject`` (a ratio; nothing is
     committed then); UsageError for a faulty mapping and for formats that overlap in time; HedgectlError for the database.
     """
-    chosen = load_user_map(map_file) if map_file is not None else get(format) if format is not None else None
-    run = _Run(store, chosen=chosen, tz=tz, max_reject=max_reject, join=join, progress=progress)
+    files, notes = read(
+        store,
+        expand(paths),
+        chosen=load_user_map(map_file) if map_file is not None else get(format) if format is not None else None,
+        tz=tz,
+        max_reject=max_reject,
+        join=join,
+        progress=progress,
+    )
+    return document.build(document.held(store), files, notes, tz=tz)
+
+
+def read(
+    store: Store,
+    files: Sequence[str],
+    *,
+    chosen: Format | None = None,
+    tz: str | None = None,
+    max_reject: float | None = None,
+    join: bool = False,
+    progress: Progress | None = None,
+    file_ids: Mapping[str, int] | None = None,
+) -> tuple[list[document.File], Counter[str]]:
+    """Reads single files into ``store``: what became of each, and the codes of notes with how often.
+
+    As :func:`ingest`, which tells it in a document. ``file_ids`` are the numbers of files that the ledger does not know, where
+    somebody else gives them out.
+    """
+    run = _Run(
+        store, chosen=chosen, tz=tz, max_reject=max_reject, join=join, progress=progress, file_ids=file_ids or {}
+    )
     try:
         with explained(store.name):
-            for path in expand(paths):
+            for path in files:
                 run.read(path)
             run.flush()
     finally:
         run.close()
-    return document.build(store, run.files, run.notes, tz=tz)
+    return run.files, run.notes
 
 
 @dataclass(slots=True)
@@ -84,8 +113,10 @@ class _Run:
         max_reject: float | None,
         join: bool,
         progress: Progress | None,
+        file_ids: Mapping[str, int],
     ) -> None:
         self._store = store
+        self._file_ids = file_ids
         self._chosen = chosen
         self._max_reject = max_reject
         self._join = join
@@ -181,7 +212,7 @@ class _Run:
             entry.path = opened.path
         else:
             entry = Entry(
-                self._ledger.new_id(),
+                self._file_ids.get(opened.path) or self._ledger.new_id(),
                 opened.path,
                 fmt.name,
                 fingerprint(opened.head),

@@ -89,24 +89,39 @@ class File:
             raise AssertionError(f"{self.path}: {self.lines} lines are not {parts} counted records")
 
 
-def build(store: Store, files: list[File], codes: Counter[str], *, tz: str | None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is held after a run, by whatever name: ``window`` has from and to in ns (UTC), attempts and requests."""
+
+    name: str
+    window: dict[str, Any]
+    observers: list[str]
+    coverage: dict[str, float | None]
+
+
+def held(store: Store) -> Held:
+    """What a database holds."""
+    observers = [row[0] for row in store.con.execute(sql.text("ingest/observers")).fetchall()]
+    return Held(store.name, _row(store.con, "ingest/window"), observers, _row(store.con, "ingest/coverage"))
+
+
+def build(held: Held, files: list[File], codes: Counter[str], *, tz: str | None) -> dict[str, Any]:
     """The document of a run; ``codes`` are the notes of formats with how often.
 
     Raises InputError (or the failure of the only file) if no file held a request.
     """
     if not any(f.accepted or f.duplicates or f.already or f.resumed for f in files):
         raise _nothing(files)
-    con = store.con
     names = ("lines", "accepted", "duplicates", "not_requests", "rejected")
     totals = {name: sum(getattr(f, name) for f in files) for name in names}
-    window = _row(con, "ingest/window")
+    window = held.window
     return {
         "schema": "hedgectl/ingest.v1",
-        "database": store.name,
+        "database": held.name,
         "files": [_file(f) for f in files],
         "totals": {**totals, "attempts": window["attempts"], "requests": window["requests"]},
-        "observers": [row[0] for row in con.execute(sql.text("ingest/observers")).fetchall()],
-        "coverage": _row(con, "ingest/coverage"),
+        "observers": held.observers,
+        "coverage": held.coverage,
         "window": {**window, "from": rfc3339(window["from"]), "to": rfc3339(window["to"])},
         "notes": _notes(files, totals, codes, tz=tz, attempts=int(window["attempts"])),
     }

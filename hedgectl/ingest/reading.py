@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tempfile
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from hedgectl import place
 from hedgectl.formats.catalogue import Format
 from hedgectl.formats.detect import Sample
 from hedgectl.ingest.ledger import HEAD_BYTES, Entry, Ledger, fingerprint
@@ -104,10 +106,12 @@ def open_file(path: str, ledger: Ledger) -> Opened:
     source: BinaryIO
     if path == STDIN:
         source = _spooled(sys.stdin.buffer)
+    elif place.is_remote(path):
+        source = place.stream(path)  # type: ignore[assignment]
     else:
         source = open(path, "rb")  # noqa: SIM115 - closed by Opened.close
     try:
-        size = os.fstat(source.fileno()).st_size if path != STDIN else None
+        size = _size(path, source)
         opened = _start(path, source)
         opened.size = size
         for entry in ledger.candidates(opened.head):
@@ -123,6 +127,23 @@ def open_file(path: str, ledger: Ledger) -> Opened:
     except BaseException:
         source.close()
         raise
+
+
+def _size(path: str, source: BinaryIO) -> int | None:
+    if place.is_remote(path):
+        end = source.seek(0, os.SEEK_END)
+        source.seek(0)
+        return end
+    return os.fstat(source.fileno()).st_size if path != STDIN else None
+
+
+def head_of(path: str) -> bytes:
+    """The first 64 kB of a file or an object, decompressed: what tells files apart. Raises as :func:`open_file`."""
+    if place.is_remote(path):
+        # more than one block of any compressor
+        return _start(path, io.BytesIO(place.start(path, 1 << 20))).head
+    with open(path, "rb") as source:
+        return _start(path, source).head
 
 
 def _spooled(stdin: BinaryIO) -> BinaryIO:

@@ -1,4 +1,4 @@
-"""Which files a list of paths, globs and directories means."""
+"""Which files a list of paths, globs, directories and ``s3://`` addresses means."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from hedgectl import place
 from hedgectl.errors import InputError
 
 STDIN = "-"
@@ -25,7 +26,9 @@ def expand(paths: Sequence[str]) -> list[str]:
         if path == STDIN:
             found[STDIN] = None
             continue
-        if os.path.isdir(path):
+        if place.is_remote(path):
+            found.update(dict.fromkeys(place.find(path)))
+        elif os.path.isdir(path):
             for inner in _walk(path):
                 found[inner] = None
         elif os.path.lexists(path):
