@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from hedgectl import decompose, ingest, sql, store
+from hedgectl import decompose, fleet, ingest, sql, store
 from hedgectl.decompose import Prepared, Selection
 from hedgectl.errors import InputError, UsageError
 
@@ -37,10 +37,11 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Where the rows come from: files (``paths``) or a database, and how files are read."""
+    """Where the rows come from: files (``paths``), a database, or a folder of parts, and how files are read."""
 
     paths: Sequence[str] = ()
     db: Path | None = None
+    folder: str | None = None  # a path or s3://
     format: str | None = None
     map_file: Path | None = None
     tz: str | None = None
@@ -54,18 +55,24 @@ def opened(
     logs: Logs, selection: Selection, progress: Progress | None = None, *, history: bool = False
 ) -> Iterator[Opened]:
     """Reads, selects and decomposes. Raises UsageError without a source, InputError without a request in it."""
+    if logs.folder is not None and (logs.paths or logs.db is not None):
+        raise UsageError("--from is given beside another source", hint="analyse the folder, the database or the files")
     if logs.paths and logs.db is not None:
         raise UsageError(
             "log files and --db are both given",
             hint="hedgectl ingest adds files to a database; analyse the one or the other",
         )
-    if not logs.paths and logs.db is None:
+    if not logs.paths and logs.db is None and logs.folder is None:
         raise UsageError(
             "no log is given", hint="hedgectl recommend YOUR-LOG.jsonl, or --db FILE after hedgectl ingest"
         )
     with store.connect(None, memory_limit=logs.memory_limit) as memory:
         document: dict[str, Any] | None = None
-        if logs.db is None:
+        if logs.folder is not None:
+            if progress is not None:
+                progress(f"reading {logs.folder}")
+            fleet.load(logs.folder, memory, selection)
+        elif logs.db is None:
             document = ingest.ingest(
                 memory,
                 logs.paths,

@@ -117,7 +117,7 @@ def prepare(con: Connection, selection: Selection | None = None) -> Prepared:
     chosen = selection or Selection()
     span = row(con, "decompose/span")
     as_of_ns = chosen.as_of_ns if chosen.as_of_ns is not None else span["newest_ns"]
-    from_ns, to_ns = _limits(chosen, as_of_ns)
+    from_ns, to_ns = limits(chosen, as_of_ns)
     run(con, "decompose/fold")
     run(
         con,
@@ -181,7 +181,7 @@ def _turns(con: Connection) -> list[dict[str, Any]]:
     return [note("agent_turns", text, share=share)]
 
 
-def _limits(chosen: Selection, as_of_ns: int | None) -> tuple[int | None, int | None]:
+def limits(chosen: Selection, as_of_ns: int | None) -> tuple[int | None, int | None]:
     """(first, last) arrival that counts, both included."""
     starts = [] if chosen.since_ns is None else [chosen.since_ns]
     ends = [] if chosen.until_ns is None else [chosen.until_ns - 1]

@@ -216,7 +216,9 @@ def find(pattern: str) -> list[str]:
 def _shell(pattern: str) -> re.Pattern[str]:
     parts = re.split(r"(\*\*/?|\*|\?|\[[^\]]+\])", pattern)
     meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(meaning.get(p) or (p if p.startswith("[") and len(p) > 2 else re.escape(p)) for p in parts))
+    return re.compile(
+        "".join(meaning.get(p) or (p if p.startswith("[") and len(p) > 2 else re.escape(p)) for p in parts)
+    )
 
 
 def stream(url: str) -> IO[bytes]:
@@ -293,9 +295,13 @@ def _explained(where: str) -> Iterator[None]:
     except exceptions.ClientError as error:
         code = _code(error)
         if code in ("NoSuchKey", "NoSuchBucket", "404"):
-            raise InputError(f"the store has no such {'bucket' if 'Bucket' in code else 'object'}", where=where) from error
+            raise InputError(
+                f"the store has no such {'bucket' if 'Bucket' in code else 'object'}", where=where
+            ) from error
         message = error.response.get("Error", {}).get("Message", "") or code
-        raise HedgectlError(f"the store refuses: {message}", where=where, hint="check the rights of these credentials") from error
+        raise HedgectlError(
+            f"the store refuses: {message}", where=where, hint="check the rights of these credentials"
+        ) from error
     except (exceptions.BotoCoreError, OSError) as error:
         hint = "credentials, region and AWS_ENDPOINT_URL are taken from the environment, as by any AWS tool"
         raise HedgectlError(f"the store cannot be used: {error}", where=where, hint=hint) from error

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("duckdb", "numpy", "numba", "httpx", "fastdigest", "genai_prices", "altair")
+HEAVY = ("duckdb", "numpy", "numba", "httpx", "fastdigest", "genai_prices", "altair", "ray", "boto3")
 
 
 def run(*argv: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

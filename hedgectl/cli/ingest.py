@@ -1,8 +1,10 @@
-"""``hedgectl ingest``: reads logs into a database, once, counting everything."""
+"""``hedgectl ingest``: reads logs into a database or a folder of Parquet, once, counting everything."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -18,7 +20,9 @@ Examples:
 
   kubectl logs deploy/litellm | hedgectl ingest - --db hedgectl.duckdb --format litellm_payload
 
-Next: hedgectl recommend --db hedgectl.duckdb --window 7d.
+  hedgectl ingest s3://logs/gateway/2026-11-29/ --out s3://logs/hedgectl
+
+Next: hedgectl recommend --db hedgectl.duckdb --window 7d, or with --from FOLDER after --out.
 """
 
 
@@ -27,26 +31,57 @@ def register(app: typer.Typer) -> None:
     app.command("ingest", help=_HELP)(ingest)
 
 
+@dataclass(frozen=True, slots=True)
+class Told(Printing):
+    """As everywhere, but ``--out`` is where the rows go, so the document's file is ``-O`` only."""
+
+    out: Annotated[Path | None, typer.Option("-O", help="write the document to this file instead of stdout")] = None
+
+
 @grouped
-def ingest(source: Source, printing: Printing) -> None:
+def ingest(
+    source: Source,
+    printing: Told,
+    into: Annotated[
+        str | None,
+        typer.Option("--out", metavar="PATH", help="write Parquet into this folder or s3:// instead of a database"),
+    ] = None,
+) -> None:
     printing.begin()
     cfg = opening.settings(source)
     paths = source.logs or []
     if not paths:
         raise UsageError("no log is given", hint="hedgectl ingest PATH... --db hedgectl.duckdb; - reads stdin")
-    db = source.db or Path(cfg.get("db", "hedgectl.duckdb"))
+    if source.folder is not None:
+        raise UsageError("--from is read by analyses", hint="hedgectl ingest LOG... --out FOLDER writes it")
+    if into is not None and source.db is not None:
+        raise UsageError("--db and --out are both given", hint="rows go into a database or into a folder")
     with output.progress("reading") as progress:
-        from hedgectl import analysis, store
+        from hedgectl import analysis, fleet, store, tasks
         from hedgectl.ingest import ingest as run
 
-        with store.connect(db, memory_limit=cfg.get("memory_limit"), wait_s=source.wait or 0.0) as opened:
-            doc = run(
-                opened,
+        if into is not None:
+            doc = fleet.ingest(
+                into,
                 paths,
+                tasks.Here(),
                 format=source.format,
                 map_file=source.map_file,
                 tz=cfg.get("tz"),
                 max_reject=source.max_reject,
-                progress=analysis.told(progress),
+                memory_limit=cfg.get("memory_limit"),
+                progress=progress,
             )
+        else:
+            db = source.db or Path(cfg.get("db", "hedgectl.duckdb"))
+            with store.connect(db, memory_limit=cfg.get("memory_limit"), wait_s=source.wait or 0.0) as opened:
+                doc = run(
+                    opened,
+                    paths,
+                    format=source.format,
+                    map_file=source.map_file,
+                    tz=cfg.get("tz"),
+                    max_reject=source.max_reject,
+                    progress=analysis.told(progress),
+                )
     printing.show(doc)

@@ -33,11 +33,12 @@ def logs(source: Source, cfg: config.Config, *, with_db: bool = False) -> Logs:
     from hedgectl.analysis import Logs
 
     db = source.db
-    if db is None and (with_db or not source.logs) and cfg.get("db"):
+    if db is None and source.folder is None and (with_db or not source.logs) and cfg.get("db"):
         db = Path(cfg.get("db"))
     return Logs(
         paths=tuple(source.logs or ()),
         db=db,
+        folder=source.folder,
         format=source.format,
         map_file=source.map_file,
         tz=cfg.get("tz"),

@@ -45,6 +45,12 @@ class Source:
         typer.Argument(metavar="[LOG]...", help="log files, folders or globs; - reads stdin; none: what --db holds"),
     ] = None
     db: Annotated[Path | None, typer.Option("--db", help="DuckDB file that hedgectl ingest filled")] = None
+    folder: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="PATH", help="folder or s3:// that hedgectl ingest --out filled, in place of --db"
+        ),
+    ] = None
     config_file: Annotated[
         Path | None, typer.Option("--config", help="settings; default: ./hedgectl.toml if there is one")
     ] = None

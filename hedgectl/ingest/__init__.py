@@ -267,12 +267,7 @@ class _Run:
         rejected = sum(f.rejected for f in self.files)
         lines = sum(f.lines for f in self.files)
         if self._max_reject is not None and lines and rejected / lines > self._max_reject:
-            worst = max(self.files, key=lambda f: f.rejected)
-            raise InputError(
-                f"{rejected} of {lines} records were rejected, more than the limit of {self._max_reject:.3g}; nothing was written",
-                where=f"{worst.path}: {', '.join(f'{n} {reason}' for reason, n in worst.reasons.most_common(3))}",
-                hint="look at these lines, or raise --max-reject",
-            )
+            raise document.too_many_rejects(self.files, self._max_reject)
 
     def _enter(self, entry: Entry, count: Counts, duplicates: int) -> None:
         entry.lines += count.lines + duplicates
@@ -296,11 +291,17 @@ def _refuse_overlap(con: Any) -> None:
     pairs = con.execute(sql.text("ingest/overlap")).fetchall()
     if pairs:
         a, a_observer, b, b_observer, low, high = pairs[0]
-        raise UsageError(
-            f"{a} ({a_observer}) and {b} ({b_observer}) overlap in time, so the same requests would be counted twice",
-            where=f"{document.rfc3339(low)} to {document.rfc3339(high)}",
-            hint="give one of the two logs, or put them into two databases",
-        )
+        raise overlap((a, a_observer), (b, b_observer), low, high)
+
+
+def overlap(one: tuple[str, str], other: tuple[str, str], low: int, high: int) -> UsageError:
+    """What to say of two (format, observer) that speak of the same time, ``low`` to ``high`` in ns."""
+    (a, a_observer), (b, b_observer) = sorted((one, other))
+    return UsageError(
+        f"{a} ({a_observer}) and {b} ({b_observer}) overlap in time, so the same requests would be counted twice",
+        where=f"{document.rfc3339(low)} to {document.rfc3339(high)}",
+        hint="give one of the two logs, or put them into two databases",
+    )
 
 
 __all__ = ["ingest"]

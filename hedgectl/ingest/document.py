@@ -127,6 +127,17 @@ def build(held: Held, files: list[File], codes: Counter[str], *, tz: str | None)
     }
 
 
+def too_many_rejects(files: list[File], limit: float) -> InputError:
+    """What to say when more than the share ``limit`` of all records was rejected."""
+    worst = max(files, key=lambda f: f.rejected)
+    return InputError(
+        f"{sum(f.rejected for f in files)} of {sum(f.lines for f in files)} records were rejected, "
+        f"more than the limit of {limit:.3g}; nothing was written",
+        where=f"{worst.path}: {', '.join(f'{n} {reason}' for reason, n in worst.reasons.most_common(3))}",
+        hint="look at these lines, or raise --max-reject",
+    )
+
+
 def _nothing(files: list[File]) -> HedgectlError:
     failures = [f.failure for f in files if f.failure is not None]
     if len(failures) == len(files) and len({(type(f), f.what) for f in failures}) == 1:

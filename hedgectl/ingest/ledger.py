@@ -87,6 +87,10 @@ class Ledger:
         self._by_head.setdefault((entry.fingerprint_bytes, entry.fingerprint), []).append(entry)
         self._by_id[entry.file_id] = entry
 
+    def entries(self) -> list[Entry]:
+        """Every file that was read."""
+        return list(self._by_id.values())
+
     def candidates(self, head: bytes) -> list[Entry]:
         """Files that begin like ``head`` (the first 64 kB, or all of a smaller file), the longest read first."""
         found: list[Entry] = []

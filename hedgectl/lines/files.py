@@ -8,7 +8,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from hedgectl import place
+from hedgectl import place as places
 from hedgectl.errors import InputError
 
 STDIN = "-"
@@ -26,8 +26,8 @@ def expand(paths: Sequence[str]) -> list[str]:
         if path == STDIN:
             found[STDIN] = None
             continue
-        if place.is_remote(path):
-            found.update(dict.fromkeys(place.find(path)))
+        if places.is_remote(path):
+            found.update(dict.fromkeys(places.find(path)))
         elif os.path.isdir(path):
             for inner in _walk(path):
                 found[inner] = None

@@ -1,0 +1,114 @@
+"""The work of one task: these files -> canonical rows as Parquet parts, ledger entries and counts. What a database would do too."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from hedgectl import sql, store
+from hedgectl.fleet.manifest import Manifest, Part, Segment
+from hedgectl.fleet.plan import Batch
+from hedgectl.ingest import read
+from hedgectl.ingest.document import File
+from hedgectl.ingest.ledger import Entry, Ledger
+from hedgectl.place import Place, place
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+_BY = ["model", "route", "pool", "hour"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """What became of a batch. ``manifest`` is None if there was nothing new; until it is committed nothing counts."""
+
+    manifest: Manifest | None
+    files: list[File]
+    notes: Counter[str]
+
+
+def shape(batch: Batch) -> Shaped:
+    """Reads the files of a batch into a database in memory and writes what came of it into the folder.
+
+    Whoever does it again writes the same: parts are named by their content.
+    """
+    known = {entry.file_id: (entry, key) for entry, key in batch.known}
+    where = place(batch.folder)
+    with store.connect(None, memory_limit=batch.reading.memory_limit) as memory, store.explained(batch.folder):
+        Ledger(memory.con).write(memory.con, [entry for entry, _ in known.values()])
+        files, notes = read(
+            memory,
+            batch.paths,
+            chosen=batch.reading.chosen,
+            tz=batch.reading.tz,
+            join=batch.reading.join,
+            file_ids=batch.file_ids,
+        )
+        segments = tuple(
+            _segment(entry, known.get(entry.file_id))
+            for entry in Ledger(memory.con).entries()
+            if entry.file_id not in known or entry != known[entry.file_id][0]
+        )
+        if not segments:
+            return Shaped(None, files, notes)
+        with where.workspace() as folder:
+            parts = _rows(memory, where, folder)
+            spans = _table(memory, where, folder, "tool_span", "spans")
+            rejects = _table(memory, where, folder, "reject", "rejects")
+        formats = {
+            name: (o, low, high) for name, o, low, high in memory.con.execute(sql.text("fleet/formats")).fetchall()
+        }
+    told = [
+        (s.entry.file_id, s.entry.bytes_read, s.entry.open_bytes, s.entry.tail_fingerprint, s.after) for s in segments
+    ]
+    key = hashlib.sha256(repr((sorted(told), [p.name for p in parts], spans, rejects)).encode()).hexdigest()[:32]
+    return Shaped(Manifest(key, segments, parts, spans, rejects, formats), files, notes)
+
+
+def _segment(entry: Entry, before: tuple[Entry, str] | None) -> Segment:
+    if before is None:
+        return Segment(entry)
+    was, key = before
+    unfinished = any(was.open_counts) or was.open_bytes
+    return Segment(entry, key, was.last_line if unfinished else None)
+
+
+def _rows(memory: store.Store, where: Place, folder: Path) -> tuple[Part, ...]:
+    """Writes the attempts, one part a model, route, pool and hour."""
+    root = folder / "rows"
+    memory.con.sql(sql.text("fleet/parted")).write_parquet(
+        str(root), compression="zstd", partition_by=_BY, write_partition_columns=True
+    )
+    made = sorted(root.rglob("*.parquet"))
+    if not made:
+        return ()
+    counted = dict(memory.con.execute(sql.text("fleet/part_rows"), {"files": [str(f) for f in made]}).fetchall())
+    parts = []
+    for file in made:
+        within = file.parent.relative_to(root)
+        values = dict(each.split("=", 1) for each in within.parts)
+        name = f"rows/{within.as_posix()}/{_digest(file)}.parquet"
+        rows = int(counted[str(file)])
+        where.add(name, file)
+        scope = {k: None if v == _NULL else unquote(v) for k, v in values.items()}
+        parts.append(Part(name, rows, **scope))
+    return tuple(sorted(parts, key=lambda part: part.name))
+
+
+def _table(memory: store.Store, where: Place, folder: Path, table: str, under: str) -> str | None:
+    """Writes a small table as one part; None if it is empty."""
+    relation = memory.con.table(table)
+    if not relation.limit(1).fetchall():
+        return None
+    file = folder / f"{table}.parquet"
+    relation.write_parquet(str(file), compression="zstd")
+    name = f"{under}/{_digest(file)}.parquet"
+    where.add(name, file)
+    return name
+
+
+def _digest(file: Path) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:32]

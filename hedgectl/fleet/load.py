@@ -1,0 +1,105 @@
+"""A folder of parts -> the tables of a database, so that every analysis reads the one as it reads the other."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hedgectl import sql, store
+from hedgectl.decompose import SLACK_NS, Selection, limits
+from hedgectl.errors import InputError
+from hedgectl.fleet.manifest import Part, Shelf, shelf
+from hedgectl.ingest.ledger import Ledger
+from hedgectl.place import Place, place
+
+_AT_ONCE = 16
+_PARTS = 512  # fetched and loaded together
+_HOUR_NS = 3_600_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Parts as files on this machine, by name."""
+
+    file_of: Mapping[str, str]
+
+    @property
+    def files(self) -> list[str]:
+        return list(self.file_of.values())
+
+
+@contextlib.contextmanager
+def fetched(where: Place, names: Sequence[str]) -> Iterator[Fetched]:
+    """Parts on this machine for the length of the block; several are fetched at once."""
+    with tempfile.TemporaryDirectory(prefix="hedgectl-") as folder, ThreadPoolExecutor(_AT_ONCE) as pool:
+        files = pool.map(lambda name: str(where.local(name, Path(folder))), names)
+        yield Fetched(dict(zip(names, files, strict=True)))
+
+
+def load(url: str, into: store.Store, selection: Selection) -> None:
+    """Fills the empty tables of ``into`` with what a folder holds for a selection's window, each record once.
+
+    More than the window is read (attempts beside it may belong to a request inside), and the newest hour always. Raises
+    InputError if there is no batch in the folder.
+    """
+    where = place(url)
+    found = shelf(where)
+    parts = {p.name: m.key for m in found.manifests for p in m.parts if _wanted(p, found, selection)}
+    if not any(m.parts for m in found.manifests):
+        raise InputError("the folder holds no request", where=url, hint=f"hedgectl ingest LOG... --out {url}")
+    fill(where, found, parts, into)
+
+
+def fill(where: Place, found: Shelf, parts: Mapping[str, str], into: store.Store) -> None:
+    """Loads ``parts`` (name -> key of their batch), all tool spans and the ledger."""
+    con = into.con
+    cuts = found.cuts()
+    with store.explained(where.url):
+        Ledger(con).write(con, [entry for entry, _ in found.entries().values()])
+        _insert(con, where, "fleet/load_attempt", parts, cuts)
+        _insert(con, where, "fleet/load_tool_span", {m.spans: m.key for m in found.manifests if m.spans}, cuts)
+        con.execute("CREATE OR REPLACE TEMP VIEW fleet_row AS FROM attempt")
+        con.execute(sql.text("fleet/repeated"))
+        con.execute(sql.text("fleet/drop_repeated"))
+
+
+def cut(con: Any, here: Fetched, cuts: Mapping[str, Mapping[int, int]]) -> None:
+    """Says which rows of which parts were replaced; ``cuts`` by part name: file_id -> last line that counts."""
+    rows = [(here.file_of[part], f, line) for part, by_file in cuts.items() for f, line in by_file.items()]
+    values = {"files": [r[0] for r in rows], "file_ids": [r[1] for r in rows], "lines": [r[2] for r in rows]}
+    con.execute(sql.text("fleet/cut"), values)
+
+
+def _insert(
+    con: Any, where: Place, query: str, parts: Mapping[str, str], cuts: Mapping[str, Mapping[int, int]]
+) -> None:
+    names = sorted(parts)
+    for first in range(0, len(names), _PARTS):
+        some = names[first : first + _PARTS]
+        with fetched(where, some) as here:
+            cut(con, here, {name: cuts[parts[name]] for name in some if parts[name] in cuts})
+            con.execute(sql.text(query), {"files": here.files})
+
+
+def _wanted(part: Part, found: Shelf, selection: Selection) -> bool:
+    """Whether an analysis of the selection looks at the part: then its answer is that of a database with all rows."""
+    newest = found.newest_ns
+    first, last = limits(selection, selection.as_of_ns if selection.as_of_ns is not None else newest)
+    if part.hour is None:
+        return True
+    begin = _begin_ns(part.hour)
+    end = begin + _HOUR_NS
+    if newest is not None and begin <= newest < end:
+        return True
+    return (first is None or end > first - SLACK_NS) and (last is None or begin <= last + SLACK_NS)
+
+
+def _begin_ns(hour: str) -> int:
+    from datetime import UTC, datetime
+
+    return int(datetime.fromisoformat(f"{hour}:00+00:00").astimezone(UTC).timestamp()) * 1_000_000_000

@@ -1,0 +1,67 @@
+"""Work in pieces that do not depend on each other: one after another here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from hedgectl.errors import HedgectlError
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[R]):
+    """One piece that is finished: a result or a failure on purpose, in ``seconds``, on ``node``, after ``retries``."""
+
+    index: int
+    result: R | None
+    error: HedgectlError | None
+    seconds: float
+    node: str
+    retries: int = 0
+
+
+class Tasks(Protocol):
+    """Who does the work."""
+
+    @property
+    def workers(self) -> int:
+        """How many pieces can be in hand at once."""
+
+    def run(self, function: Callable[[A], R], items: Sequence[A], memory_bytes: Sequence[int]) -> Iterator[Done[R]]:
+        """Calls ``function`` on each item and yields as they finish, in any order. ``memory_bytes`` is what each may take.
+
+        A HedgectlError ends its own piece only. A generator that is closed before its end cancels what is left.
+        """
+
+    def summary(self) -> list[str]:
+        """What is worth telling about the run: lost nodes, stragglers. Empty for an even one."""
+
+
+class Here:
+    """One piece after another in this process."""
+
+    workers = 1
+
+    def run(self, function: Callable[[A], R], items: Sequence[A], memory_bytes: Sequence[int]) -> Iterator[Done[R]]:
+        """See :class:`Tasks`."""
+        for index, item in enumerate(items):
+            begin = time.perf_counter()
+            result, failure = attempted(function, item)
+            yield Done(index, result, failure, time.perf_counter() - begin, "here")
+
+    def summary(self) -> list[str]:
+        """See :class:`Tasks`."""
+        return []
+
+
+def attempted(function: Callable[[A], R], item: A) -> tuple[R | None, HedgectlError | None]:
+    """A failure on purpose as a value: other failures are faults and pass."""
+    try:
+        return function(item), None
+    except HedgectlError as error:
+        return None, error

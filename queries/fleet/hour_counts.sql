@@ -1,0 +1,19 @@
+-- name: fleet/hour_counts
+-- question: what does one hour hold, repetitions left out?
+-- input: fleet_row, repeated, TEMP TABLE before(request_id): the requests of the hour before
+-- output: one row of counts that add up over hours: a request whose attempts lie in two hours counts in the first
+WITH kept AS (
+    SELECT * FROM fleet_row WHERE (file_id, line, record) NOT IN (SELECT (file_id, line, record) FROM repeated)
+), reused AS (
+    SELECT format, attempt_id FROM kept WHERE attempt_id IS NOT NULL
+    GROUP BY ALL HAVING min(content_hash) <> max(content_hash)
+)
+SELECT count(*) AS attempts,
+       (SELECT count(*) FROM (SELECT DISTINCT request_id FROM kept ANTI JOIN before USING (request_id))) AS requests,
+       (SELECT count(*) FROM reused) AS reused,
+       min(arrival_ns) AS first_ns, max(arrival_ns) AS last_ns,
+       coalesce(list_sort(list(DISTINCT observer)), []) AS observers,
+       count(e2e_ns) AS e2e, count(ttft_ns) AS ttft, count(queue_ns) AS queue, count(prefill_ns) AS prefill,
+       count(coalesce(decode_ns, e2e_ns - ttft_ns)) AS decode, count(tool_wait_ns) AS tool_wait, count(replica) AS replica,
+       count(prompt_tokens) AS prompt_tokens, count(completion_tokens) AS completion_tokens, count(cost) AS cost
+FROM kept

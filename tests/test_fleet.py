@@ -1,0 +1,151 @@
+"""A folder of parts is read as the database would be: same counts, same documents, whatever the batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import ingest_logs as logs
+import pytest
+
+from hedgectl import analysis, fleet
+from hedgectl.breakdown import breakdown
+from hedgectl.decompose import Selection
+from hedgectl.errors import InputError, UsageError
+from hedgectl.fleet.manifest import Manifest, Segment, shelf, standing
+from hedgectl.ingest.ledger import Entry
+from hedgectl.place import find, place
+from hedgectl.tasks import Done, Here
+
+SMALL = 1  # every file is a batch of its own
+
+
+def into(folder: Path, *paths: Path, **options: Any) -> dict[str, Any]:
+    """One run into a folder, a batch a file."""
+    return fleet.ingest(str(folder), [str(p) for p in paths], Here(), batch_bytes=SMALL, **options)
+
+
+def rows_of(**source: Any) -> tuple[dict[str, Any], list[tuple[Any, ...]]]:
+    """The split and all attempts of a source."""
+    selection = source.pop("selection", Selection())
+    with analysis.opened(analysis.Logs(**source), selection) as found:
+        rows = found.con.execute("SELECT * FROM attempt ORDER BY file_id, line, record").fetchall()
+        return breakdown(found.con, found.prepared, ["replica"]), rows
+
+
+def same(folder: Path, db: Path, selection: Selection | None = None) -> None:
+    """A folder and a database answer alike."""
+    chosen = selection or Selection()
+    ours, our_rows = rows_of(folder=str(folder), selection=chosen)
+    theirs, their_rows = rows_of(db=db, selection=chosen)
+    assert json.dumps(ours) == json.dumps(theirs)
+    if selection is None:
+        assert our_rows == their_rows
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Three files that repeat twenty requests of the one before, and a line that is none."""
+    made = []
+    for k in range(3):
+        path = tmp_path / f"gw-{k}.jsonl"
+        path.write_text(logs.lines(range(k * 1500, k * 1500 + 1520)) + "{cut\n")
+        made.append(path)
+    return made
+
+
+def test_folder_and_database_tell_the_same(tmp_path: Path, files: list[Path]) -> None:
+    expected = logs.read(*files, db=tmp_path / "a.duckdb")
+    got = into(tmp_path / "out", *files)
+    assert logs.counts(got["totals"]) == (4563, 4520, 40, 0, 3)
+    assert got | {"database": ""} == expected | {"database": ""}
+    same(tmp_path / "out", tmp_path / "a.duckdb")
+    newest = place(str(tmp_path / "out"))
+    last = shelf(newest).newest_ns
+    assert last is not None
+    same(tmp_path / "out", tmp_path / "a.duckdb", Selection(window_ns=600 * 10**9))
+    same(tmp_path / "out", tmp_path / "a.duckdb", Selection(until_ns=last - 1800 * 10**9, model="chat"))
+
+    again = into(tmp_path / "out", *files)
+    assert logs.counts(again["totals"]) == (0, 0, 0, 0, 0)
+    assert all(f["already_ingested"] for f in again["files"])
+    assert again["window"] == got["window"]
+
+
+def test_lines_without_ids_count_once_a_file(tmp_path: Path) -> None:
+    """Two names of one file are one file, and a copy that has grown goes on where it was."""
+    first, second, grown = (tmp_path / name for name in ("a.jsonl", "b.jsonl", "c.jsonl"))
+    first.write_text(logs.lines(range(50), ids=False))
+    second.write_text(first.read_text())
+    grown.write_text(first.read_text() + logs.lines(range(50, 60), ids=False))
+    for path in (first, second, grown):
+        expected = logs.read(path, db=tmp_path / "a.duckdb")
+        got = into(tmp_path / "out", path)
+        assert got["totals"] == expected["totals"]
+    assert got["totals"]["attempts"] == 60
+    same(tmp_path / "out", tmp_path / "a.duckdb")
+
+
+def test_growing_file_with_an_unfinished_line(tmp_path: Path) -> None:
+    log, db, out = tmp_path / "gw.jsonl", tmp_path / "a.duckdb", tmp_path / "out"
+    whole = logs.lines(range(40))
+    for end in (777, 1500, 1501, len(whole)):
+        log.write_text(whole[:end])
+        expected = logs.read(log, db=db)
+        got = into(out, log)
+        assert got["totals"] == expected["totals"], end
+        same(out, db)
+    assert got["totals"]["attempts"] == 40
+
+
+class Stopped(Here):
+    """Does the last batch only, then is interrupted."""
+
+    def run(self, function: Any, items: Sequence[Any], memory_bytes: Sequence[int]) -> Iterator[Done[Any]]:
+        for done in super().run(function, items[-1:], memory_bytes[-1:]):
+            yield Done(len(items) - 1, done.result, done.error, 0.0, "here")
+        raise KeyboardInterrupt
+
+
+def test_a_run_that_was_broken_off_goes_on(tmp_path: Path, files: list[Path]) -> None:
+    logs.read(*files, db=tmp_path / "a.duckdb")
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        fleet.ingest(str(out), [str(p) for p in files], Stopped(), batch_bytes=SMALL)
+    assert len(shelf(place(str(out))).manifests) == 1
+    orphan = out / "rows" / "model=chat" / "left-by-a-task-that-died.parquet"
+    orphan.parent.mkdir(parents=True, exist_ok=True)
+    orphan.write_bytes(b"half of a file")
+    rest = into(out, *files)
+    assert [f["already_ingested"] for f in rest["files"]] == [False, False, True]
+    same(out, tmp_path / "a.duckdb")
+
+
+def test_limit_on_rejects_commits_nothing(tmp_path: Path, files: list[Path]) -> None:
+    with pytest.raises(InputError, match=r"3 of 4563 records were rejected.*nothing was written"):
+        into(tmp_path / "out", *files, max_reject=0.0001)
+    assert shelf(place(str(tmp_path / "out"))).manifests == ()
+    with pytest.raises(InputError, match="holds no request"):
+        rows_of(folder=str(tmp_path / "out"))
+
+
+def test_two_runs_over_one_file_count_it_once() -> None:
+    def batch(key: str, *files: int, after: str | None = None) -> Manifest:
+        entries = [Entry(f, f"{f}.jsonl", "plain", "", 0, 0, "") for f in files]
+        return Manifest(key, tuple(Segment(e, after) for e in entries), (), None, None, {})
+
+    a, b, c = batch("a", 1, 2), batch("b", 2, 3), batch("0", 1, 2, after="a")
+    assert [m.key for m in standing([c, b, a]).manifests] == ["a", "0"]
+
+
+def test_sources_and_places_that_exclude_each_other(tmp_path: Path, files: list[Path]) -> None:
+    with pytest.raises(UsageError, match="beside another source"):
+        rows_of(folder=str(tmp_path), db=tmp_path / "a.duckdb")
+    with pytest.raises(UsageError, match="stdin"):
+        fleet.ingest(str(tmp_path / "out"), ["-"], Here())
+    with pytest.raises(UsageError, match="no place"):
+        place("gs://bucket/logs")
+    with pytest.raises(UsageError, match="names no bucket"):
+        find("s3:///logs")
