@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import engine_logs
@@ -17,10 +18,13 @@ from hedgectl.model import Fact, Fleet, ServiceModel, SlowSeries, Workload
 from hedgectl.policy import Budget, Hedge, PolicyDocument, Scope, ScopePolicy
 from hedgectl.recommend import Options
 from hedgectl.recommend.decide import Decided, decide
+from hedgectl.recommend.entry import notes
+from hedgectl.recommend.projecting import Candidate
 from hedgectl.recommend.replaying import with_replicas, with_shorter_answers, without_replica
+from hedgectl.recommend.stability import Stability, fewer_at_once
 from hedgectl.recommend.tournament import FINALISTS, finalists, pessimistic
 from hedgectl.sim import load, scenario
-from hedgectl.sim.scenario import Assumed
+from hedgectl.sim.scenario import Assumed, Spec
 from hedgectl.sim.sweep import play
 
 
@@ -114,6 +118,51 @@ def test_a_replica_that_is_always_slow_is_ejected_before_it_is_copied_around() -
     assert "r2" in found.policy.instead[0]["text"]
     assert found.policy.projection is not None
     assert found.policy.instead[0]["expected"]["e2e_p99_ms"] < found.policy.projection["unhedged"]["e2e_ms"]["p99"]
+
+
+def test_a_policy_says_why_there_is_no_limit_on_copies_in_flight() -> None:
+    found = isolated_decision().policy
+    assert found.hedge is not None
+    assert found.hedge.budget is not None
+    told = [r for r in found.reasons if r["code"] in ("no_limit_in_flight", "limit_in_flight")]
+    assert len(told) == 1
+    assert told[0]["limit"] == found.hedge.budget.max_concurrent
+    assert told[0]["value"] >= 1
+
+
+def test_copies_in_flight_are_limited_to_today_s_peak_and_below() -> None:
+    s = setting()
+    at = load.at(s.workload, 1.0, 1)
+    spec = Spec("response", 0.5, ratio=0.5, burst=100)
+    arm = play(s, at, spec, Assumed(), "as_logged")
+    peak = arm.copies_at_once
+    assert 1 < peak <= arm.hedges
+    capped = play(s, at, replace(spec, max_concurrent=peak // 2), Assumed(), "as_logged")
+    assert capped.copies_at_once == peak // 2
+    same = play(s, at, replace(spec, max_concurrent=peak), Assumed(), "as_logged")
+    assert same.e2e_s.tobytes() == arm.e2e_s.tobytes()
+    candidate = Candidate("response", 0.5, 0.95, Budget(0.5, 100), np.ones(len(s.workload), dtype=bool))
+
+    def seen(today: int, top: int) -> Stability:
+        results = [SimpleNamespace(hedged=SimpleNamespace(copies_at_once=k)) for k in (today, top)]
+        return Stability(tuple(results), None, ("e2e", 0.99))  # type: ignore[arg-type]
+
+    def limits(given: Candidate, today: int, top: int) -> list[int | None]:
+        return [c.budget.max_concurrent for c in fewer_at_once(given, seen(today, top)) if c.budget is not None]
+
+    assert limits(candidate, 8, 30) == [8, 4]
+    assert limits(candidate, 8, 8) == [4]
+    assert limits(candidate, 1, 2) == [1]
+    assert limits(replace(candidate, budget=None), 8, 30) == []
+
+
+@pytest.mark.parametrize(("rate", "said"), [(0.08, True), (0.051, False), (0.03, False)])
+def test_a_burst_that_carries_a_short_log_is_told(rate: float, said: bool) -> None:
+    hedge = Hedge("response", 900.0, budget=Budget(0.05, 100))
+    refused = {"budget": 0, "suppressed": 0}
+    hedged = {"hedge_rate": rate, "logical_requests": 300, "hedges_refused": refused}
+    policy = ScopePolicy(Scope(), "hedge", hedge=hedge, projection={"hedged": hedged})
+    assert ("burst_carries_log" in [n["code"] for n in notes(setting().workload, policy, [])]) is said
 
 
 def test_without_confirmed_engines_the_screen_decides() -> None:

@@ -198,14 +198,10 @@ def _at_the_top(
         broken = [*seen.reasons(), *_band(found, options, chosen, assumed, bill)]
         if not broken:
             return Found(_explained(found, chosen, seen), (), seen, fields)
-        if not seen.holds and options.can_watch("running_requests_per_replica"):
-            for safer in stability.off_above(found.setting, chosen.candidate, assumed, found.projector, goal):
-                again = tournament.final(found.projector, [safer], assumed, options.goal, bill, options.say)[0]
-                if not again.passed:
-                    break  # a tighter limit gains even less
-                after = stability.examine(found.setting, safer, assumed, found.projector, goal)
-                if after.holds and not _band(found, options, again, assumed, bill):
-                    return Found(_explained(found, again, after), (), after, fields)
+        if not seen.holds:
+            safer = _safer(found, options, chosen, seen, assumed, bill)
+            if safer is not None:
+                return Found(_explained(found, *safer), (), safer[1], fields)
         refused = refused or (chosen, tuple(broken), seen)
         passing = [j for j in passing if j is not chosen]
     if refused is not None:
@@ -215,6 +211,33 @@ def _at_the_top(
         # It failed under the first way already; what a reader sees is the worst of all ways.
         least_bad = tournament.complete(found.projector, least_bad, assumed, options.goal, bill)
     return Found(least_bad, (), None, fields)
+
+
+def _safer(
+    found: Ground,
+    options: Options,
+    chosen: Judged,
+    seen: Stability,
+    assumed: Sequence[Assumption],
+    bill: tournament.Bill,
+) -> tuple[Judged, Stability] | None:
+    """The same policy made to hold: with fewer copies in flight, or off where engines are busy; the better of the two."""
+    goal = parts(options.goal)
+    ways = [stability.fewer_at_once(chosen.candidate, seen)]
+    if options.can_watch("running_requests_per_replica"):
+        ways.append(stability.off_above(found.setting, chosen.candidate, assumed, found.projector, goal))
+    holding: list[tuple[Judged, Stability]] = []
+    for way in ways:
+        for candidate in way:
+            again = tournament.final(found.projector, [candidate], assumed, options.goal, bill, options.say)[0]
+            if not again.passed:
+                break  # a tighter limit gains even less
+            after = stability.examine(found.setting, candidate, assumed, found.projector, goal)
+            if after.holds and not _band(found, options, again, assumed, bill):
+                holding.append((again, after))
+                break
+    best = search.best([judged for judged, _ in holding], options.goal.below_ms)
+    return next((one for one in holding if one[0] is best), None)
 
 
 def _band(
@@ -260,7 +283,30 @@ def _explained(found: Ground, chosen: Judged, seen: Stability) -> Judged:
         )
         explained.append(replace(limit, why=f"a copy would wait in that queue as well{effect}"))
     candidate = replace(chosen.candidate, suppress=tuple(explained))
-    return replace(chosen, candidate=candidate)
+    flight = _in_flight(found, chosen, seen)
+    return replace(chosen, candidate=candidate, held=(*chosen.held, *([] if flight is None else [flight])))
+
+
+def _in_flight(found: Ground, chosen: Judged, seen: Stability) -> dict[str, Any] | None:
+    """What the limit on copies in flight is for, or why there is none."""
+    top, budget = seen.results[-1], chosen.candidate.budget
+    metric, p = seen.goal
+    if budget is None or top.hedged is None or top.worst is None:
+        return None
+    most = max(r.hedged.copies_at_once for r in seen.results if r.hedged is not None)
+    if budget.max_concurrent is None:
+        text = f"no limit on copies in flight is needed: up to {top.label} at most {most} are, and the fleet works that off"
+        return reason("no_limit_in_flight", text, float(most))
+    without = replace(chosen.candidate, budget=replace(budget, max_concurrent=None))
+    arm = sweep.play(found.setting, top.load, spec_of(without), top.worst, found.projector.routing)
+    sides = [one.quantile(metric, p) for one in (top.hedged, arm)]
+    effect = (
+        ""
+        if None in sides
+        else f": {metric} p{p * 100:g} at {top.label} {sides[0]:.3g} s with it, {sides[1]:.3g} s without"
+    )
+    text = f"at most {budget.max_concurrent} copies in flight at once{effect}"
+    return reason("limit_in_flight", text, float(most), float(budget.max_concurrent))
 
 
 def loads_of(found: Found) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:

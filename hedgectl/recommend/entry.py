@@ -200,6 +200,12 @@ def notes(workload: Workload, policy: ScopePolicy, fields: Sequence[search.Field
     if budget is not None and hedged:
         refused = hedged["hedges_refused"]
         due = hedged["hedge_rate"] + (refused["budget"] + refused["suppressed"]) / max(hedged["logical_requests"], 1)
+        if hedged["hedge_rate"] > 1.05 * budget.ratio:
+            text = (
+                f"{hedged['hedge_rate']:.1%} of requests had a copy, more than the budget of {budget.ratio:.1%}: this log is so "
+                f"short that a burst of {budget.burst} carries it. In the long run there are fewer copies, and less is gained"
+            )
+            found.append({"code": "burst_carries_log", "level": "warning", "share": hedged["hedge_rate"], "text": text})
         if due > 1.2 * budget.ratio:
             text = (
                 f"{due:.1%} of requests outlast the delay, which is above the budget of {budget.ratio:.1%} (and a burst of "

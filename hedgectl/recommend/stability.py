@@ -18,6 +18,7 @@ from hedgectl.sim.scenario import Assumed, Setting
 from hedgectl.sim.sweep import Point, Result
 
 TRIED_LIMITS = (1.0, 0.75, 0.5)  # of the mean running at the highest load that holds
+TRIED_IN_FLIGHT = (1.0, 0.5)  # of the most copies at once in today's busiest hour
 MOST_REQUESTS = 150_000  # of one load: enough for a p99, and a bound on time and memory
 
 
@@ -151,6 +152,22 @@ def off_above(
             ),
         )
         for limit in limits
+    ]
+
+
+def fewer_at_once(candidate: Candidate, seen: Stability) -> list[Candidate]:
+    """The candidate with a limit on copies in flight, loosest first: today's peak touches nothing that happens today.
+
+    Where everybody is slow copies last long, so a limit on those in flight is a limit on the load they add.
+    """
+    budget, today, top = candidate.budget, seen.results[0].hedged, seen.results[-1].hedged
+    if budget is None or today is None or top is None or budget.max_concurrent is not None:
+        return []
+    limits = dict.fromkeys(max(1, round(today.copies_at_once * share)) for share in TRIED_IN_FLIGHT)
+    return [
+        replace(candidate, budget=replace(budget, max_concurrent=limit))
+        for limit in limits
+        if limit < top.copies_at_once
     ]
 
 

@@ -45,6 +45,7 @@ class Arm:
     copy_won: NDArray[np.bool_]  # (len(copy_row),)
     copy_tokens: Floats  # decoded by the loser of each
     loser_first: NDArray[np.bool_]  # the loser had begun to write
+    copies_at_once: int = 0  # most copies in flight: sent, and neither answered nor given up
 
     @classmethod
     def of(cls, o: Outcome, row: Ints) -> Arm:
@@ -85,6 +86,7 @@ class Arm:
             copy_won=copy_won,
             copy_tokens=copy_tokens,
             loser_first=loser_first,
+            copies_at_once=_at_once(x[:, 1:][sent[:, 1:]]),
         )
 
     def seconds(self, metric: str) -> Floats:
@@ -148,6 +150,15 @@ def drains(seconds: Floats) -> bool:
     last, first = means[-2:].min(), np.median(means[: DECILES // 2])
     rising = np.corrcoef(np.argsort(np.argsort(means)), np.arange(DECILES))[0, 1]
     return not (last > GROWTH * first and rising > 0.8)
+
+
+def _at_once(copies: Any) -> int:
+    """Most of these attempts under way at one moment; one that ends makes room for one that is sent just then."""
+    until = np.fmin(copies["left"], copies["end"])
+    at = np.concatenate((until[np.isfinite(until)], copies["sent"]))
+    step = np.ones(len(at), dtype=np.int64)
+    step[: len(at) - len(copies)] = -1
+    return int(np.cumsum(step[np.argsort(at, kind="stable")]).max(initial=0))
 
 
 def _split(values: Any, lost: NDArray[np.bool_]) -> dict[str, float]:
