@@ -54,6 +54,17 @@ def test_a_document_that_is_larger_than_the_sample_gives_its_whole_elements() ->
     assert detect.page_start('{"inner": {"data": [{"a": 1}') == -1
 
 
+def test_a_document_over_lines_is_no_log_of_lines() -> None:
+    whole = json.dumps({"version": 2, "choices": [{}], "eval": {"task": "browse"}}, indent=1).splitlines()
+    assert "  {}" in whole
+    assert [dict(r) for r in detect.sample_of(whole).records] == [
+        {"version": 2, "choices": [{}], "eval": {"task": "browse"}}
+    ]
+    # cut by the sample, and an array
+    assert detect.sample_of(whole[:-2]).records[0]["version"] == 2
+    assert len(detect.sample_of(json.dumps([{"a": {}}, {"a": {}}], indent=1).splitlines()).records) == 2
+
+
 def test_a_quoted_comma_and_a_short_row_in_csv() -> None:
     sample = detect.sample_of(["ts,model", '1,"a,b"', "only one", "2,c"])
     assert [r["model"] for r in sample.records] == ["a,b", "c"]

@@ -201,3 +201,27 @@ def test_the_path_follows_the_file(tmp_path: Path) -> None:
         more.write(lines([2]))
     read(moved, db=db)
     assert query(db, "SELECT path, lines FROM ingested_file") == [(str(moved), 2)]
+
+
+def test_a_line_of_33_mb_is_rejected_alone_and_the_file_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "big.jsonl"
+    with log.open("wb") as out:
+        out.write(lines(range(3)).encode() + b'{"x":"')
+        for _ in range(33):
+            out.write(b"a" * (1 << 20))
+        out.write(b'"}\n' + lines(range(3, 6)).encode())
+    found = read(log)
+    assert counts(found["totals"])[:2] == (7, 6)
+    (reject,) = found["files"][0]["rejects"]
+    assert (reject["line"], reject["reason"], reject["text"][:6]) == (4, "line_too_long", '{"x":"')
+
+
+def test_the_name_of_a_file_says_nothing(tmp_path: Path) -> None:
+    import zstandard
+
+    (tmp_path / "plain.json.gz").write_text(lines(range(3)), encoding="utf-8")
+    (tmp_path / "packed.csv").write_bytes(zstandard.ZstdCompressor().compress(lines(range(3, 6)).encode()))
+    keys = list(row(0))
+    table = "".join(",".join(str(v) for v in r) + "\n" for r in [keys, *(row(n).values() for n in range(6, 9))])
+    (tmp_path / "table.log").write_bytes(gzip.compress(table.encode()))
+    assert counts(read(tmp_path)["totals"]) == (9, 9, 0, 0, 0)
