@@ -44,5 +44,8 @@ def text(found: dict[str, list[dict[str, Any]]]) -> str:
 if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name in sys.argv[1:] or load_all():
-        (FOLDER / f"{name}.json").write_text(text(golden(name)), encoding="utf-8")
-        print(name)
+        found = golden(name)
+        (FOLDER / f"{name}.json").write_text(text(found), encoding="utf-8")
+        kept = [row for listed in found.values() for row in listed if row.get("kind", "attempt") == "attempt"]
+        filled = {column for row in kept for column in row} - {"line", "record", "kind", "reason", "note"}
+        print(f"{name}: {len(kept)} attempts fill {', '.join(sorted(filled))}")
