@@ -114,16 +114,21 @@ def test_raw_rows_are_kept_for_the_window_and_figures_for_ever(week: Path) -> No
     assert oldest >= analysis.moment_ns(as_of(1))
 
 
-def test_the_same_input_and_as_of_give_the_same_bytes(tmp_path: Path) -> None:
-    policies = []
-    for name in ("one", "two"):
+def test_the_same_input_and_as_of_give_the_same_bytes_on_two_machines(tmp_path: Path) -> None:
+    machines = {
+        "one": {"PYTHONHASHSEED": "1", "TZ": "UTC", "LC_ALL": "C", "ONE_CPU": "1"},
+        "another/place": {"PYTHONHASHSEED": "2", "TZ": "Asia/Kolkata", "LC_ALL": "C.UTF-8", "LANG": "tr_TR.UTF-8"},
+    }
+    written = []
+    for name, environment in machines.items():
         folder = tmp_path / name
         (folder / "logs").mkdir(parents=True)
         for day in range(8):
             write_day(folder / "logs", day)
-        run(folder, 7)
-        policies.append((folder / "policy.json").read_bytes())
-    assert policies[0] == policies[1]
+        command = [sys.executable, str(Path(__file__).resolve()), str(folder), "7"]
+        subprocess.run(command, cwd=folder, env=os.environ | environment, check=True, timeout=300)
+        written.append([(folder / file).read_bytes() for file in ("policy.json", "client.json")])
+    assert written[0] == written[1]
 
 
 def test_a_runner_without_a_disk_carries_its_state(week: Path) -> None:
@@ -153,6 +158,29 @@ def test_two_at_once_one_is_told_who_holds(week: Path) -> None:
             daily(job(week, 7))
     assert "4242" in raised.value.what
     assert not (week / "policy.json").exists()
+
+
+def test_a_job_that_runs_keeps_another_one_out_to_its_end(week: Path) -> None:
+    met: list[str] = []
+
+    def another(said: str) -> None:
+        if said == "deciding":
+            with pytest.raises(BusyError) as raised:
+                daily(job(week, 7))
+            met.append(raised.value.what)
+
+    assert run(week, 7, progress=another)["action"] == "written"
+    assert len(met) == 1
+    assert str(os.getpid()) in met[0]
+
+
+def test_what_a_killed_run_left_is_swept_away_and_the_lock_is_not(week: Path) -> None:
+    left, lock = week / ".policy.json.x1y2.part", week / ".policy.json.lock"
+    for path in (left, lock):
+        path.write_text("{")
+    run(week, 7)
+    assert not left.exists()
+    assert lock.exists()
 
 
 def test_a_broken_old_policy_is_an_error_that_changes_nothing(week: Path) -> None:
@@ -200,10 +228,12 @@ def test_delay_gate_wants_a_cause() -> None:
     assert delay(moved(1500.0, 1000.0), {("chat", "first_token"): (900.0, 1600.0)}).passed is True
 
 
-KILLS = int(os.environ.get("HEDGECTL_KILLS", "4"))
-
-
 def test_killed_at_random_moments_leaves_a_valid_policy_and_a_consistent_database(week: Path) -> None:
+    killed(week, int(os.environ.get("HEDGECTL_KILLS", "4")))
+
+
+def killed(week: Path, kills: int) -> None:
+    """Kills the job so often, each time somewhere in its run, and looks at what it left."""
     run(week, 7)
     started = time.monotonic()
     write_day(week / "logs", 8)
@@ -211,7 +241,7 @@ def test_killed_at_random_moments_leaves_a_valid_policy_and_a_consistent_databas
     usual_s = time.monotonic() - started
     rng = random.Random(7)
     day = 8
-    for kill in range(KILLS):
+    for kill in range(kills):
         day += 1 if kill % 2 == 0 else 0
         write_day(week / "logs", day)
         child = subprocess.Popen(
@@ -235,4 +265,6 @@ def test_killed_at_random_moments_leaves_a_valid_policy_and_a_consistent_databas
 
 
 if __name__ == "__main__":
+    if "ONE_CPU" in os.environ and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # DuckDB, numba and BLAS count threads by it
     daily(job(Path(sys.argv[1]), int(sys.argv[2])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import tempfile
@@ -12,6 +13,7 @@ from typing import Any
 from hedgectl.errors import HedgectlError, InputError
 
 PREVIOUS = ".previous"
+_PART = ".part"
 
 
 def write(path: Path, text: str) -> bool:
@@ -25,7 +27,7 @@ def write(path: Path, text: str) -> bool:
     try:
         if path.is_file() and path.read_bytes() == content:
             return False
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_PART)
     except OSError as error:
         raise _failed(path, error) from error
     try:
@@ -68,8 +70,9 @@ def read_json(path: Path) -> Any:
 
 
 def sweep(path: Path) -> None:
-    """Removes what a killed run left beside ``path``."""
-    for left in path.parent.glob(f".{path.name}.*"):
+    """Removes what a killed run left beside ``path``: half-written files, and nothing else (its lock lies there too)."""
+    path = path.resolve() if path.is_symlink() else path
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*{_PART}"):
         with contextlib.suppress(OSError):
             left.unlink()
 
