@@ -48,6 +48,7 @@ class Logs:
     max_reject: float | None = None
     memory_limit: str | None = None
     wait_s: float = 0.0
+    join: bool = False  # logs of several observers are put together instead of refused
 
 
 @contextmanager
@@ -80,6 +81,7 @@ def opened(
                 map_file=logs.map_file,
                 tz=logs.tz,
                 max_reject=logs.max_reject,
+                join=logs.join,
                 progress=told(progress),
             )
         else:

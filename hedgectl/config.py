@@ -36,6 +36,7 @@ class Setting:
 SETTINGS: tuple[Setting, ...] = (
     Setting("", "db", "text", "DuckDB file that analysis commands read and ingest writes"),
     Setting("", "tz", "text", "time zone of naive times in logs, e.g. Asia/Tokyo; windows are chosen in it"),
+    Setting("", "join", "flag", "logs of several observers (gateway and engines) are put together, as with --join"),
     Setting("", "memory_limit", "text", "memory DuckDB may use, e.g. 2GB"),
     Setting("", "seed", "count", "seed of all randomness"),
     Setting("engine", "confirmed", "flag", "the replica ids in the log are engines of ours and the log is complete"),

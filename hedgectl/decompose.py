@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from hedgectl import prefill, sql
+from hedgectl import join, prefill, sql
 from hedgectl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ def prepare(con: Connection, selection: Selection | None = None) -> Prepared:
     Raises UsageError for a bad --where. An empty selection is no error: it has 0 requests and a note.
     """
     chosen = selection or Selection()
+    join.observe(con)
     span = row(con, "decompose/span")
     as_of_ns = chosen.as_of_ns if chosen.as_of_ns is not None else span["newest_ns"]
     from_ns, to_ns = limits(chosen, as_of_ns)
@@ -150,7 +151,7 @@ def prepare(con: Connection, selection: Selection | None = None) -> Prepared:
         "requests": facts["requests"],
         "attempts": facts["attempts"],
     }
-    notes = [*_notes(facts, span, fits), *scale_notes, *_turns(con), *_folded(con)]
+    notes = [*_notes(facts, span, fits), *scale_notes, *_turns(con), *_folded(con), *join.notes(join.counts(con))]
     return Prepared(chosen, as_of_ns, window, facts["requests"], facts["attempts"], facts, tuple(notes), fits, scale)
 
 

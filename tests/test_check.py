@@ -48,7 +48,11 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
     "reasoning_exceeds_completion": [{"reasoning_tokens": 21}],
     "duplicate_ids": [{"attempt_id": "x", "content_hash": 1}, {"attempt_id": "x", "content_hash": 2}],
     "reused_request_ids": [{"request_id": "x"}, {"request_id": "x", "arrival_ns": START_NS + 90 * S}],
-    "overlapping_observers": [{}, {"format": "envoy_json", "observer": "edge"}, {"arrival_ns": START_NS + 9 * S}],
+    "joined_too_long": [
+        {"request_id": "x"},
+        {"request_id": "x", "format": "spans", "observer": "engine", "e2e_ns": 3 * S},
+    ],
+    "not_joined": [{"request_id": "x"}, {"request_id": "y", "format": "spans", "observer": "engine"}],
     "two_winners": [{"request_id": "x", "won": True}, {"request_id": "x", "won": True, "replica": "r1"}],
     "copy_on_same_replica": [{"request_id": "x"}, {"request_id": "x"}],
     "time_out_of_range": [{"arrival_ns": 1_700_000_000}],

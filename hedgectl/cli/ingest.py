@@ -18,6 +18,8 @@ Examples:
 
   hedgectl ingest /var/log/gateway/*.jsonl.gz --db hedgectl.duckdb
 
+  hedgectl ingest gateway.jsonl.gz engine-spans.jsonl.gz --join --db hedgectl.duckdb
+
   kubectl logs deploy/litellm | hedgectl ingest - --db hedgectl.duckdb --format litellm_payload
 
   hedgectl ingest s3://logs/gateway/2026-11-29/ --out s3://logs/hedgectl
@@ -69,6 +71,7 @@ def ingest(
                 map_file=source.map_file,
                 tz=cfg.get("tz"),
                 max_reject=source.max_reject,
+                join=bool(cfg.get("join")),
                 memory_limit=cfg.get("memory_limit"),
                 progress=progress,
             )
@@ -82,6 +85,7 @@ def ingest(
                     map_file=source.map_file,
                     tz=cfg.get("tz"),
                     max_reject=source.max_reject,
+                    join=bool(cfg.get("join")),
                     progress=analysis.told(progress),
                 )
     printing.show(doc)

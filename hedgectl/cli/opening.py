@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 
 def settings(source: Source, **flags: Any) -> config.Config:
     """The settings with the flags of ``source`` on top; ``flags`` are further ones by setting name, dots as ``__``."""
-    typed = {"tz": source.tz, "memory_limit": source.memory_limit, "recommend.min_requests": source.min_requests}
+    typed = {
+        "tz": source.tz,
+        "memory_limit": source.memory_limit,
+        "join": source.join or None,
+        "recommend.min_requests": source.min_requests,
+    }
     typed |= {name.replace("__", "."): value for name, value in flags.items()}
     loaded = config.load(source.config_file)
-    for name in ("tz", "memory_limit", "db", "recommend.min_requests"):
+    for name in ("tz", "memory_limit", "db", "join", "recommend.min_requests"):
         if loaded.origin(name) not in ("default", "flag") and typed.get(name) is None:
             output.detail(f"{name} = {loaded.get(name)} from {loaded.origin(name)}")
     return config.with_flags(loaded, typed)
@@ -45,6 +50,7 @@ def logs(source: Source, cfg: config.Config, *, with_db: bool = False) -> Logs:
         max_reject=source.max_reject,
         memory_limit=cfg.get("memory_limit"),
         wait_s=source.wait or 0.0,
+        join=bool(cfg.get("join")),
     )
 
 

@@ -63,6 +63,10 @@ class Source:
         float | None,
         typer.Option("--max-reject", parser=share, metavar="SHARE", help="rejected share that is too much"),
     ] = None
+    join: Annotated[
+        bool,
+        typer.Option("--join", help="put logs of several observers together: one request seen twice counts once"),
+    ] = False
     since: Annotated[str | None, typer.Option("--since", help="first arrival, e.g. 2026-11-22T00:00:00Z")] = None
     until: Annotated[str | None, typer.Option("--until", help="end of arrivals, exclusive")] = None
     window: Annotated[

@@ -164,6 +164,7 @@ def _ingest(job: Job, into: store.Store) -> dict[str, Any]:
         map_file=job.logs.map_file,
         tz=job.logs.tz,
         max_reject=job.logs.max_reject,
+        join=job.logs.join,
         progress=analysis.told(job.progress),
     )
 

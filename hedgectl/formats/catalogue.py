@@ -5,7 +5,8 @@ How to add a format
 1. ``queries/formats/<name>.toml`` for flat records (one record = one attempt or one request), or ``queries/formats/<name>.sql`` for
    nested and text logs. Same header keys in both: ``format`` (the file's name), ``title``, ``spec`` (where the format is specified),
    ``source`` (how to switch it on), ``input``, ``detect``, ``clock``, ``resolution``, ``observer``, ``observes``, ``hint``, ``traps``
-   (`` ; `` between them) and ``notes`` (``code = words ; code = words``, for the codes that the SELECT returns in ``note``). In SQL they
+   (`` ; `` between them), ``join_ids`` (only in SQL: by which of its ids a row may be found in another observer's log: columns, or
+   ``column~regex`` whose group 1 is the id; a comma and a blank between them; default ``request_id, attempt_id``) and ``notes`` (``code = words ; code = words``, for the codes that the SELECT returns in ``note``). In SQL they
    are ``-- key: value`` lines that open the file; a line ``--   more`` continues the value above it.
 2. ``sample_logs/<name>/`` with one or more small files of your own making, real in shape, that show every column of ``observes``.
 3. ``tests/golden/formats/<name>.json``, written by ``python tests/make_format_goldens.py <name>`` and then read by you, and one
@@ -87,6 +88,7 @@ _MAP_KEYS = (
     "fields",
     "constants",
 )
+_JOIN_IDS = "request_id, attempt_id"
 _UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
@@ -111,6 +113,8 @@ class Format:
     notes: tuple[tuple[str, str], ...] = ()
     """(code, words) of the notes that this format puts on rows and no other format explains."""
     path: Path | None = None
+    join_ids: tuple[tuple[str, str], ...] = ()
+    """(column, pattern) of the ids by which a row may be found in another log; group 1 of the pattern is the id, '' takes all of it."""
     keys: tuple[str, ...] = ()
     """Names of the log's own fields that a TOML mapping reads, in order; empty for SQL formats."""
 
@@ -169,7 +173,7 @@ def _load_sql(path: Path) -> Format:
             head[last] += " " + body.strip()
             continue
         key, colon, value = body.strip().partition(":")
-        if not colon or key not in (*_HEADER, "one_row"):
+        if not colon or key not in (*_HEADER, "one_row", "join_ids"):
             near = columns.nearest(key, list(_HEADER))
             raise UsageError(
                 f"{key!r} is no header key of a format",
@@ -348,6 +352,23 @@ def _note(text: str, where: str) -> tuple[str, str]:
     return code.strip(), words.strip()
 
 
+def parse_join_ids(text: str, *, where: str = "") -> tuple[tuple[str, str], ...]:
+    """The header key ``join_ids`` -> (column, pattern) each. Raises UsageError for a column that is no id, or a faulty pattern."""
+    found = []
+    for term in re.split(r",\s+", text.strip() or _JOIN_IDS):
+        column, _, pattern = term.partition("~")
+        if column not in ("request_id", "attempt_id", "parent_id"):
+            raise UsageError(f"join_ids: {column!r} is no id", where=where, hint="request_id, attempt_id or parent_id")
+        try:
+            groups = re.compile(pattern).groups
+        except re.error as fault:
+            raise UsageError(f"join_ids: {pattern!r} is no pattern: {fault}", where=where) from fault
+        if pattern and groups != 1:
+            raise UsageError(f"join_ids: {pattern!r} has {groups} groups, not one", where=where)
+        found.append((column, pattern))
+    return tuple(found)
+
+
 @cache
 def note_texts() -> dict[str, str]:
     """Note code -> words, from the headers of all formats; words hold no count."""
@@ -391,5 +412,6 @@ def _format(
         traps=tuple(t.strip() for t in head.get("traps", "").split(" ; ") if t.strip()),
         notes=tuple(_note(n, where) for n in head.get("notes", "").split(" ; ") if n.strip()),
         path=path,
+        join_ids=parse_join_ids(head.get("join_ids", ""), where=where),
         keys=keys,
     )

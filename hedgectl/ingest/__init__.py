@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hedgectl import join as observers
 from hedgectl import sql
 from hedgectl.errors import HedgectlError, InputError, UsageError
 from hedgectl.formats.catalogue import Format, get, load_user_map
@@ -44,8 +45,8 @@ def ingest(
 
     ``format`` names a format, ``map_file`` a mapping of the user's; without either each file is recognised. ``tz`` is the zone of
     times without one (default UTC). A file that cannot be used is told in the document and does not stop the others. What was
-    read before is not counted again. ``join`` lets formats that overlap in time stand beside each other: who asks for it puts
-    the views of one request together afterwards.
+    read before is not counted again. Formats that overlap in time may have seen the same requests: they are refused, or with
+    ``join`` put together (hedgectl/join.py). A database that was joined once needs no flag for the same formats again.
 
     Raises InputError if there is no request in any file, or if the share of rejects is over ``max_reject`` (a ratio; nothing is
     committed then); UsageError for a faulty mapping and for formats that overlap in time; HedgectlError for the database.
@@ -78,6 +79,7 @@ def read(
     As :func:`ingest`, which tells it in a document. ``file_ids`` are the numbers of files that the ledger does not know, where
     somebody else gives them out.
     """
+    observers.forget(store.con)
     run = _Run(
         store, chosen=chosen, tz=tz, max_reject=max_reject, join=join, progress=progress, file_ids=file_ids or {}
     )
@@ -120,6 +122,7 @@ class _Run:
         self._chosen = chosen
         self._max_reject = max_reject
         self._join = join
+        self._joined = _overlaps(store.con)  # these were joined when they were read
         self._progress = progress
         self._ledger = Ledger(store.con)
         self._stage = Stage(store, tz=tz)
@@ -251,7 +254,7 @@ class _Run:
                     slot.report.check()
                 self._refuse()
                 if not self._join and counts:
-                    _refuse_overlap(con)
+                    self._refuse_overlap(con)
                 self._ledger.write(con, [e for e in entries.values() if e.lines])
             for entry in entries.values():
                 if entry.lines:
@@ -268,6 +271,15 @@ class _Run:
         lines = sum(f.lines for f in self.files)
         if self._max_reject is not None and lines and rejected / lines > self._max_reject:
             raise document.too_many_rejects(self.files, self._max_reject)
+
+    def _refuse_overlap(self, con: Any) -> None:
+        """Raises UsageError if two formats have seen the same time: their requests would be counted twice."""
+        for names, (a, b) in _overlaps(con).items():
+            if names in self._joined:
+                continue
+            low = max((x.low for x in (a, b) if x.low is not None), default=None)
+            high = min((x.high for x in (a, b) if x.high is not None), default=None)
+            raise overlap((a.format, a.observer), (b.format, b.observer), low, high)
 
     def _enter(self, entry: Entry, count: Counts, duplicates: int) -> None:
         entry.lines += count.lines + duplicates
@@ -286,22 +298,19 @@ class _Run:
                     con.execute(sql.text(f"ingest/{name}"), values)
 
 
-def _refuse_overlap(con: Any) -> None:
-    """Raises UsageError if two formats have seen the same time: their requests would be counted twice."""
-    pairs = con.execute(sql.text("ingest/overlap")).fetchall()
-    if pairs:
-        a, a_observer, b, b_observer, low, high = pairs[0]
-        raise overlap((a, a_observer), (b, b_observer), low, high)
-
-
-def overlap(one: tuple[str, str], other: tuple[str, str], low: int, high: int) -> UsageError:
-    """What to say of two (format, observer) that speak of the same time, ``low`` to ``high`` in ns."""
+def overlap(one: tuple[str, str], other: tuple[str, str], low: int | None, high: int | None) -> UsageError:
+    """What to say of two (format, observer) that speak of the same time, ``low`` to ``high`` in ns; None where neither has one."""
     (a, a_observer), (b, b_observer) = sorted((one, other))
     return UsageError(
         f"{a} ({a_observer}) and {b} ({b_observer}) overlap in time, so the same requests would be counted twice",
-        where=f"{document.rfc3339(low)} to {document.rfc3339(high)}",
-        hint="give one of the two logs, or put them into two databases",
+        where=None if low is None else f"{document.rfc3339(low)} to {document.rfc3339(high)}",
+        hint="--join puts the views of one request together; or give one of the two logs, or put them into two databases",
     )
+
+
+def _overlaps(con: Any) -> dict[frozenset[str], tuple[observers.Seen, observers.Seen]]:
+    """Pairs of formats that cover the same time, by their names."""
+    return {frozenset((a.format, b.format)): (a, b) for a, b in observers.overlapping(observers.seen(con))}
 
 
 __all__ = ["ingest"]

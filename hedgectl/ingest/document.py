@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hedgectl import sql
+from hedgectl import join, sql
 from hedgectl.errors import HedgectlError, InputError
 from hedgectl.formats.catalogue import note_texts
 
@@ -97,12 +97,14 @@ class Held:
     window: dict[str, Any]
     observers: list[str]
     coverage: dict[str, float | None]
+    joined: list[dict[str, Any]] = field(default_factory=list)  # join.counts
 
 
 def held(store: Store) -> Held:
-    """What a database holds."""
+    """What a database holds, each request once whoever saw it."""
+    join.observe(store.con)
     observers = [row[0] for row in store.con.execute(sql.text("ingest/observers")).fetchall()]
-    return Held(store.name, _row(store.con, "ingest/window"), observers, _row(store.con, "ingest/coverage"))
+    return Held(store.name, _row(store.con, "ingest/window"), observers, _row(store.con, "ingest/coverage"), join.counts(store.con))
 
 
 def build(held: Held, files: list[File], codes: Counter[str], *, tz: str | None) -> dict[str, Any]:
@@ -121,9 +123,10 @@ def build(held: Held, files: list[File], codes: Counter[str], *, tz: str | None)
         "files": [_file(f) for f in files],
         "totals": {**totals, "attempts": window["attempts"], "requests": window["requests"]},
         "observers": held.observers,
+        "joined": held.joined,
         "coverage": held.coverage,
         "window": {**window, "from": rfc3339(window["from"]), "to": rfc3339(window["to"])},
-        "notes": _notes(files, totals, codes, tz=tz, attempts=int(window["attempts"])),
+        "notes": _notes(files, totals, codes, tz=tz, attempts=int(window["attempts"])) + join.notes(held.joined),
     }
 
 

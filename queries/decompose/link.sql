@@ -1,21 +1,21 @@
 -- name: decompose/link
 -- question: which attempts belong to one logical request, in which order, and why was each sent?
--- input: attempt (one row an attempt), folded_attempt (those that repeat another one)
+-- input: observed (one row an attempt, whoever saw it), folded_attempt (those that repeat another one)
 -- output: TEMP TABLE attempt_link, one row an attempt: request_key, attempt_no, cause, status, won, first_arrival_ns, first
 -- parameters: from_ns, to_ns (attempts outside are not looked at; NULL = no limit)
 -- An id that comes back after its answer was complete, with no attempt number or role logged, is a new request.
 CREATE OR REPLACE TEMP TABLE attempt_link AS
 WITH thin AS (
-    SELECT rowid AS attempt_row, format, request_id, line, record, attempt_no, cause, won, arrival_ns,
+    SELECT attempt_row, format, request_id, line, record, attempt_no, cause, won, arrival_ns,
            arrival_ns + e2e_ns AS end_ns,
            coalesce(resolution_ns, 1) AS resolution_ns,
            -- A hang-up or a timeout only says that the answer would have taken longer.
            CASE WHEN status = 'error' AND (http_status IN (499, 504) OR error_kind IN ('timeout', 'client_gone', 'loser'))
                 THEN 'censored' ELSE status END AS status
-    FROM attempt
+    FROM observed
     WHERE (($from_ns IS NULL OR arrival_ns >= $from_ns) AND ($to_ns IS NULL OR arrival_ns <= $to_ns)
        OR arrival_ns IS NULL)
-      AND rowid NOT IN (SELECT attempt_row FROM folded_attempt)
+      AND attempt_row NOT IN (SELECT attempt_row FROM folded_attempt)
 ),
 shared_id AS (
     SELECT format, request_id,

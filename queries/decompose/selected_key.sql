@@ -1,11 +1,11 @@
 -- name: decompose/selected_key
 -- question: which logical requests lie in the window and scope?
--- input: attempt, attempt_link, where_key (one row a request that passes --where; not read if unused)
+-- input: observed, attempt_link, where_key (one row a request that passes --where; not read if unused)
 -- output: TEMP TABLE selected_key, one row a chosen logical request
 -- parameters: from_ns (included), to_ns (included), model, route (exact), NULL = no limit; filtered (TRUE = where_key counts)
 CREATE OR REPLACE TEMP TABLE selected_key AS
 SELECT l.request_key
-FROM attempt_link l JOIN attempt a ON a.rowid = l.attempt_row
+FROM attempt_link l JOIN observed a ON a.attempt_row = l.attempt_row
 WHERE l.attempt_no = 0
   AND ($from_ns IS NULL OR l.first_arrival_ns >= $from_ns)
   AND ($to_ns IS NULL OR l.first_arrival_ns <= $to_ns)

@@ -1,6 +1,6 @@
 -- name: decompose/turn
 -- question: where did the time of each agent turn go: to model calls, to waiting for tools, or to neither?
--- input: attempt, tool_span (model calls, tools, and the spans of agents and whole traces), selected_attempt (says which turns count),
+-- input: observed (attempts), tool_span (model calls, tools, and the spans of agents and whole traces), selected_attempt (says which turns count),
 --        folded_attempt
 -- output: TEMP TABLE turn, one row a turn that logged spans beside its model calls. Times in ns: wall_ns = model_ns + tool_wait_ns +
 --         other_ns. model_ns is the union of the calls; tool_wait_ns the union of the tools less the union of the calls, so that nested and
@@ -12,8 +12,8 @@ WITH chosen AS (
 ),
 span AS (
     SELECT turn_id, 'model' AS role, arrival_ns AS low, arrival_ns + e2e_ns AS high
-    FROM attempt SEMI JOIN chosen USING (turn_id) WHERE arrival_ns IS NOT NULL AND e2e_ns IS NOT NULL
-      AND attempt.rowid NOT IN (SELECT attempt_row FROM folded_attempt)
+    FROM observed SEMI JOIN chosen USING (turn_id) WHERE arrival_ns IS NOT NULL AND e2e_ns IS NOT NULL
+      AND attempt_row NOT IN (SELECT attempt_row FROM folded_attempt)
     UNION ALL
     SELECT turn_id, role, arrival_ns, arrival_ns + e2e_ns FROM tool_span SEMI JOIN chosen USING (turn_id)
 ),

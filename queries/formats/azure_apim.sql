@@ -9,7 +9,7 @@
 -- observer: gateway
 -- observes: request_id, replica, pool, route, segment, observer, arrival_ns, e2e_ns, resolution_ns, request_bytes, response_bytes, status, http_status, error_kind, cache_hit, weight
 -- one_row: request
--- hint: tokens are in ApiManagementGatewayLlmLog (format azure_apim_llm); the two are not joined yet. There is no first token
+-- hint: tokens are in ApiManagementGatewayLlmLog (format azure_apim_llm): read both with --join. There is no first token
 -- traps: BackendTime holds all attempts of a retry policy, of which only the last one's URL and status are there ; BackendUrl names the pool member, BackendId the pool ;
 --   a caller that left is a row with the error ClientConnectionFailure
 WITH x AS (

@@ -8,7 +8,7 @@
 -- resolution: 1ms
 -- observer: gateway
 -- observes: request_id, model, provider, observer, arrival_ns, resolution_ns, prompt_tokens, completion_tokens, status, weight
--- hint: there is no duration in this log: ApiManagementGatewayLogs has it under the same CorrelationId (format azure_apim); the two are not joined yet
+-- hint: there is no duration in this log: ApiManagementGatewayLogs has it under the same CorrelationId (format azure_apim): read both with --join
 -- traps: long messages are split into rows with a SequenceNumber that repeat the tokens: only the first is counted ; the polarity of IsStreamCompletion is not
 --   clear, so it is not read ; failed requests may have no row
 WITH x AS (

@@ -9,7 +9,7 @@
 -- observer: client
 -- observes: request_id, attempt_id, parent_id, turn_id, model, provider, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns,
 --   prompt_tokens, cached_tokens, completion_tokens, status, error_kind, streamed, tools_offered, tool_names, cost, currency, weight
--- hint: export whole traces, not a page of spans. Queue and prefill are not in it: read the engines' spans too, into a database of their own
+-- hint: export whole traces, not a page of spans. Queue and prefill are not in it: read the engines' spans too, with --join
 -- traps: Duration is nanoseconds, quoted or not ; an end before the start wraps around to 2^64 ns ; all attribute values are text ; times have
 --   no zone and are UTC ; SpanKind and StatusCode are spelled in two ways ; the first token is in Events.Name and Events.Timestamp, two lists
 --   side by side

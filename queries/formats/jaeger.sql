@@ -9,7 +9,7 @@
 -- observer: client
 -- observes: request_id, attempt_id, parent_id, turn_id, model, provider, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns,
 --   prompt_tokens, cached_tokens, completion_tokens, status, error_kind, streamed, tools_offered, tool_names, cost, currency, weight
--- hint: raise limit: the default gives 20 traces. Queue and prefill are not in it: read the engines' spans too, into a database of their own
+-- hint: raise limit: the default gives 20 traces. Queue and prefill are not in it: read the engines' spans too, with --join
 -- traps: startTime and duration are microseconds ; process ids (p1, p2) are per trace ; the parent is in references, CHILD_OF ; events are
 --   logs, their name is a field called event or name ; a failed span has the tag error ; traces of services without a model call hold no request
 -- notes: never_finished = calls have no end in the trace, so their time is unknown

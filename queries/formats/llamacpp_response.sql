@@ -10,7 +10,7 @@
 -- observes: request_id, attempt_id, model, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, prefill_ns, prefill_basis, decode_ns, decode_basis,
 --   resolution_ns, prompt_tokens, cached_tokens, completion_tokens, status, http_status, error_kind, streamed
 -- hint: the wait for a slot is in no field: the time to the headers of a stream, as a gateway logs it, is that wait. The slot log (llamacpp_slots) has the same
---   timings to 0.01 ms: both formats make attempt_id of them
+--   timings to 0.01 ms: both formats make attempt_id of them, so that --join finds them
 -- traps: prompt_n leaves the cached tokens out, the prompt is cache_n + prompt_n ; the first token is counted in prompt_ms ; predicted_per_token_ms divides
 --   by n - 1 ; e2e is slot time without the wait ; with timings_per_token every chunk has timings, only the last one counts ; abandoned whole answers run to
 --   their end and look normal

@@ -10,7 +10,7 @@
 -- observes: request_id, attempt_id, parent_id, turn_id, model, provider, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns,
 --   prompt_tokens, cached_tokens, completion_tokens, status, error_kind, streamed, tools_offered, tool_names, cost, currency, weight
 -- hint: turn on mlflow.openai.autolog() (or the one of your SDK): model calls are then spans of type CHAT_MODEL. Queue and prefill are not
---   in it: read the engines' spans too, into a database of their own
+--   in it: read the engines' spans too, with --join
 -- traps: ids of spans are base64, that of the trace is tr- and hex ; attribute values are JSON dumped into text ; the first token is the
 --   event mlflow.chunk.item.0 of streams, the role chunk, and nothing else has it ; retries of the SDK are inside one span ; a tool in the
 --   background keeps the turn open ; a row of the CSV holds the whole trace twice, in trace and in spans

@@ -14,7 +14,7 @@
 -- observes: request_id, attempt_id, parent_id, turn_id, replica, model, provider, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns,
 --   prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, status, error_kind, http_status, streamed, tools_offered, tool_names,
 --   n_choices, cost, currency, weight
--- hint: the client sees neither queue nor prefill: read the engines' spans too, into a database of their own. Set server.address per engine or put the
+-- hint: the client sees neither queue nor prefill: read the engines' spans too, with --join. Set server.address per engine or put the
 --   replica's name into the model call's span, else replicas cannot be told apart. Retries of the SDK hide inside one span: set
 --   max_retries=0 and retry outside
 -- traps: the first token is an event (First Token Stream Event, gen_ai.content.completion.chunk) or gen_ai.response.time_to_first_chunk, and

@@ -8,7 +8,7 @@
 -- resolution: 100us
 -- observer: gateway
 -- observes: request_id, replica, pool, route, observer, arrival_ns, e2e_ns, resolution_ns, status, http_status, error_kind
--- hint: the proxy does not name the replica: read the files replica_*.log beside it (ray_serve_replica); the two are not joined yet. TTFT and tokens are in no Ray log: add
+-- hint: the proxy does not name the replica: read the files replica_*.log beside it (ray_serve_replica), with --join. TTFT and tokens are in no Ray log: add
 --   the engines' spans
 -- traps: the latency stands inside message ; a stream whose client left is logged 200, told by a line "Client for request ... disconnected" of the same
 --   request ; 499 only if no byte was sent ; messages hold newlines and ANSI colours ; replica lines of the same request are in other files, or in the

@@ -9,6 +9,7 @@
 -- observer: engine
 -- observes: request_id, attempt_id, turn_id, replica, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, queue_ns, queue_basis, prefill_ns,
 --   prefill_basis, decode_ns, decode_basis, resolution_ns, prompt_tokens, completion_tokens, status, error_kind, weight
+-- join_ids: request_id~^(.+?)(?:#\d+)?$, request_id~^chatcmpl-(.+?)(?:#\d+)?$, request_id~^(cmpl-.+)-\d+(?:#\d+)?$, request_id~^cmpl-(.+)-\d+(?:#\d+)?$, parent_id
 -- hint: cancelled requests, the losers of hedging among them, have no span: read the gateway's log too. Cached tokens and the model are
 --   not in the span. Set OTEL_SERVICE_NAME per engine, else replicas are told by the instance id, which changes at every start
 -- traps: durations are seconds, other versions wrote nanoseconds, so the unit is checked against the span ; a milestone that was never
@@ -36,6 +37,7 @@ WITH r AS (
            otlp_attrs(coalesce(resource->'$.attributes', resource)) AS res,
            otlp_id(coalesce(span->>'$.traceId', span->>'$.trace_id')) AS trace_id,
            otlp_id(coalesce(span->>'$.spanId', span->>'$.span_id')) AS span_id,
+           otlp_id(coalesce(span->>'$.parentSpanId', span->>'$.parent_span_id')) AS parent_id,
            ns_ns(coalesce(span->>'$.startTimeUnixNano', span->>'$.start_time_unix_nano')) AS start_ns,
            ns_ns(coalesce(span->>'$.endTimeUnixNano', span->>'$.end_time_unix_nano')) AS end_ns,
            span->>'$.status.code' AS status_code
@@ -99,6 +101,7 @@ SELECT line, record,
                 WHEN ttft_raw = e2e_ns AND completion_tokens > 1 THEN 'ttft_equals_e2e' END), '') AS note,
        CASE WHEN choice > 1 THEN id || '#' || choice ELSE id END AS request_id,
        span_id AS attempt_id,
+       parent_id,
        trace_id AS turn_id,
        coalesce(to_text(pod), CASE WHEN NOT regexp_full_match(instance, '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}') THEN to_text(instance) END,
                 CASE WHEN service NOT LIKE 'unknown_service%' THEN to_text(service) END, to_text(instance), to_text(host), to_text(process)) AS replica,

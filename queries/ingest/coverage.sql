@@ -1,5 +1,5 @@
 -- name: ingest/coverage
--- Share of attempts that the log observed each value of; one row. Cache hits have no engine phases and are left out there.
+-- Input: `observed`. Share of attempts that the logs observed each value of; one row. Cache hits have no engine phases and are left out there.
 SELECT round(avg((e2e_ns IS NOT NULL)::INTEGER), 4) AS e2e,
        round(avg((ttft_ns IS NOT NULL)::INTEGER), 4) AS ttft,
        round(avg((queue_ns IS NOT NULL)::INTEGER), 4) AS queue,
@@ -10,4 +10,4 @@ SELECT round(avg((e2e_ns IS NOT NULL)::INTEGER), 4) AS e2e,
        round(avg((prompt_tokens IS NOT NULL)::INTEGER), 4) AS prompt_tokens,
        round(avg((completion_tokens IS NOT NULL)::INTEGER), 4) AS completion_tokens,
        round(avg((cost IS NOT NULL)::INTEGER), 4) AS cost
-FROM attempt
+FROM observed
