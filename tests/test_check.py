@@ -26,6 +26,9 @@ CLEAN: dict[str, Any] = {
 }
 
 
+SPAN = {"format": "spans", "observer": "engine", "arrival_ns": START_NS}  # of the same time as the first row
+
+
 def offenders(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Rules with offenders, by name."""
     with log(rows) as con:
@@ -50,9 +53,9 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
     "reused_request_ids": [{"request_id": "x"}, {"request_id": "x", "arrival_ns": START_NS + 90 * S}],
     "joined_too_long": [
         {"request_id": "x"},
-        {"request_id": "x", "format": "spans", "observer": "engine", "e2e_ns": 3 * S},
+        SPAN | {"request_id": "x", "e2e_ns": 3 * S},
     ],
-    "not_joined": [{"request_id": "x"}, {"request_id": "y", "format": "spans", "observer": "engine"}],
+    "not_joined": [{"request_id": "x"}, SPAN | {"request_id": "y"}],
     "two_winners": [{"request_id": "x", "won": True}, {"request_id": "x", "won": True, "replica": "r1"}],
     "copy_on_same_replica": [{"request_id": "x"}, {"request_id": "x"}],
     "time_out_of_range": [{"arrival_ns": 1_700_000_000}],

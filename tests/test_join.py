@@ -85,7 +85,7 @@ def test_the_engines_parts_lie_inside_the_gateways_time_and_the_rest_is_the_gate
 def test_no_time_of_day_crosses_over(hours: int) -> None:
     """A clock that is wrong by hours is another time: nothing matches. One that is wrong by less changes nothing at all."""
     for skew in (-4 * 60_000, 0, 4 * 60_000):
-        with joined(gateway("a"), engine("a", at=skew), gateway("z", 3_600_000)) as con:
+        with joined(gateway("y", -3_600_000), gateway("a"), engine("a", at=skew), gateway("z", 3_600_000)) as con:
             assert fetch(con, "SELECT arrival_ns, e2e_ns, queue_ns FROM selected_attempt WHERE request_id = 'a'") == [
                 (START_NS, 1000 * MS, 100 * MS)
             ]
