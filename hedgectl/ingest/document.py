@@ -104,7 +104,13 @@ def held(store: Store) -> Held:
     """What a database holds, each request once whoever saw it."""
     join.observe(store.con)
     observers = [row[0] for row in store.con.execute(sql.text("ingest/observers")).fetchall()]
-    return Held(store.name, _row(store.con, "ingest/window"), observers, _row(store.con, "ingest/coverage"), join.counts(store.con))
+    return Held(
+        store.name,
+        _row(store.con, "ingest/window"),
+        observers,
+        _row(store.con, "ingest/coverage"),
+        join.counts(store.con),
+    )
 
 
 def build(held: Held, files: list[File], codes: Counter[str], *, tz: str | None) -> dict[str, Any]:
