@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from true_worlds import World, run_world
 
 from hedgectl import schemas
 from hedgectl.model import ERROR, Fact, Fleet, ServiceModel, SlowSeries, Workload
@@ -440,3 +441,21 @@ def test_unknown_and_broken_cases() -> None:
         requests=20_000,
     )
     assert off.passed is False
+
+
+def test_a_fleet_at_the_brink_is_told_as_such() -> None:
+    """The true engines themselves collapse or do not, depending on where the copies go: no replay could tell which."""
+    world = World("brink", rho=0.6, spell=5.0)
+    truth = run_world(world, 20_000, 1)
+    delay_s = float(np.quantile(truth.log.ttft_s, 0.95))
+
+    def told(ratio: float | None, cancel: Any) -> list[str]:
+        point = sweep.Point("today", load.whole(truth.setting.workload), 1.0)
+        spec = Spec("first_token", delay_s, ratio=ratio)
+        ways = sweep.ways(cancel, "same")
+        result = sweep.one_load(truth.setting, point, spec, ways, "random", ("e2e", 0.99))
+        return [n["code"] for n in sweep.near_collapse(truth.setting, result, spec, "random", ("e2e", 0.99))]
+
+    assert told(None, "engine_runs_on") == ["near_collapse"]
+    assert told(0.05, "engine_runs_on") == []
+    assert told(None, "frees_engine") == []

@@ -29,6 +29,8 @@ NEAR_SATURATION = 0.9
 STEP = 1.1
 STEPS_BEYOND = 4
 NOISE = 0.005  # a p99 up by less than this is not worse
+DRAWS = 4  # of the copies' targets, where chance may decide
+BRINK = 1.25  # draws further apart than this are two outcomes
 BATCH_BAND = (0.75, 2.0)  # an assumed batch cap may be as far off as this
 
 
@@ -208,8 +210,9 @@ def sweep(
         frontier = holds_up_to(results, goal)
         top = results[len(wanted) - 1]
         test = _burst(s, wanted[-1], top, spec, routing) if spec is not None else None
+    chance = [note for r in results if r.label == "today" for note in near_collapse(s, r, spec, routing, goal)]
     band = sensitivity(s, spec, open_ways, routing, goal) if s.fleet.max_running_requests.source == "assumed" else []
-    return Sweep(results, checked, frontier, test, band, [*s.notes, *jit.notes()])
+    return Sweep(results, checked, frontier, test, band, [*chance, *s.notes, *jit.notes()])
 
 
 def _beyond(
@@ -244,6 +247,28 @@ def _burst(s: Setting, point: Point, top: Result, spec: Spec, routing: Routing) 
     times = {name: burst.recovery_s(with_burst, without, end) for name, (with_burst, without) in hit.items()}
     found = burst.document(times["unhedged"], times["hedged"], end - begin)
     return {"load": top.label, "rho": round(top.rho, 4), **found}
+
+
+def near_collapse(
+    s: Setting, result: Result, spec: Spec | None, routing: Routing, goal: tuple[str, float]
+) -> list[dict[str, Any]]:
+    """A note where it is left to chance whether copies without a budget bring the fleet down, told by other draws.
+
+    Copies that run on and have no budget feed on themselves. At the brink the same policy does good or ends in collapse,
+    depending only on which replicas the copies happen to go to, and no one replay can tell which.
+    """
+    if spec is None or spec.ratio is not None or result.worst is None or result.worst.cancel != "engine_runs_on":
+        return []
+    arms = [result.ways[result.worst]]
+    arms += [play(replace(s, seed=s.seed + k), result.load, spec, result.worst, routing) for k in range(1, DRAWS)]
+    values = [v for v in (arm.quantile(*goal) for arm in arms) if v is not None]
+    if not values or max(values) <= BRINK * min(values):
+        return []
+    text = (
+        f"near collapse: {goal[0]} {quantiles.name(goal[1])} at {result.label} is {min(values):.3g} s or {max(values):.3g} s, "
+        f"depending only on which replicas the copies happen to go to ({len(arms)} draws). Give the copies a budget"
+    )
+    return [{"code": "near_collapse", "level": "warning", "share": None, "text": text}]
 
 
 def sensitivity(
