@@ -57,6 +57,18 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
     ],
     "not_joined": [{"request_id": "x"}, SPAN | {"request_id": "y"}],
     "two_winners": [{"request_id": "x", "won": True}, {"request_id": "x", "won": True, "replica": "r1"}],
+    "retry_after_win": [
+        {
+            "request_id": "x",
+            "status": "censored",
+            "error_kind": "loser",
+            "e2e_ns": 5 * S,
+            "attempt_no": 0,
+            "cause": "primary",
+        },
+        {"request_id": "x", "arrival_ns": START_NS + 3 * S, "attempt_no": 1, "cause": "hedge", "replica": "r1"},
+        {"request_id": "x", "arrival_ns": START_NS + 6 * S, "attempt_no": 2, "cause": "retry"},
+    ],
     "copy_on_same_replica": [{"request_id": "x"}, {"request_id": "x"}],
     "time_out_of_range": [{"arrival_ns": 1_700_000_000}],
     "no_arrival": [{"arrival_ns": None}],

@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from hedgectl import decompose, history, schemas, store
+from hedgectl.cli import prometheus
 
 DAY_NS = 86_400_000_000_000
 T0 = 1_795_000_000_000_000_000 // DAY_NS * DAY_NS  # a midnight UTC
@@ -133,3 +134,22 @@ def test_a_day_follows_the_zone_that_was_asked_for(tmp_path: Path) -> None:
             (row,) = doc["rows"]
             assert row["day"] == str(np.datetime64(T0 + expected * DAY_NS, "ns").astype("datetime64[D]"))
             assert (row["cost"], row["currency"], row["e2e_ms"]["p50"]) == (None, None, row["e2e_ms"]["p50"])
+
+
+def test_figures_for_a_node_exporter_are_those_of_the_last_day_and_what_is_unknown_is_absent(tmp_path: Path) -> None:
+    db = tmp_path / "h.duckdb"
+    with store.connect(db) as opened:
+        add(opened.con, day(0, 300, 1) + day(1, 200, 2))
+        with opened.transaction() as con:
+            history.record(con)
+    rows = rows_of(db)
+    page = prometheus.text({"rows": rows})
+    last = max(row["day"] for row in rows)
+    samples = dict(line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
+    labels = f'day="{last}",model="{rows[-1]["scope"]["model"]}",route=""'
+    assert samples[f"hedgectl_requests{{{labels}}}"] == "200"
+    p95 = next(row for row in rows if row["day"] == last)["e2e_ms"]["p95"]
+    assert float(samples[f'hedgectl_e2e_seconds{{{labels},percentile="95"}}']) == p95 / 1000
+    assert not any(last not in name for name in samples)
+    assert not any(name.startswith("hedgectl_hedge_win_ratio") for name in samples)  # no copies, no rate
+    assert prometheus.text({"rows": []}) == ""

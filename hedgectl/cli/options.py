@@ -72,9 +72,9 @@ class Source:
     window: Annotated[
         float | None, typer.Option("--window", parser=duration, metavar="DURATION", help="the last part only, e.g. 7d")
     ] = None
-    as_of: Annotated[str | None, typer.Option("--as-of", help="the moment that counts as now; default: newest row")] = (
-        None
-    )
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help="the moment that counts as now; default: newest row (daily: now)")
+    ] = None
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="condition on requests, e.g. \"segment = 'pro'\"")
     ] = None

@@ -21,7 +21,8 @@ _TIMES = (
     ("ttfc_streamed_seconds", "ttfc_streamed_ms", "time to first content of streams"),
     ("ttfc_whole_seconds", "ttfc_whole_ms", "time to first content of whole answers"),
 )
-_QUANTILES = (("p50", "0.5"), ("p95", "0.95"), ("p99", "0.99"))
+# not called quantile: that label belongs to summaries, which have a count and a sum
+_PERCENTILES = (("p50", "50"), ("p95", "95"), ("p99", "99"))
 
 
 def text(doc: dict[str, Any]) -> str:
@@ -44,9 +45,9 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield f"# HELP hedgectl_{name} {help_text}"
         yield f"# TYPE hedgectl_{name} gauge"
         for row in rows:
-            for p, label in _QUANTILES:
+            for p, label in _PERCENTILES:
                 if row[key][p] is not None:
-                    yield f'hedgectl_{name}{{{_labels(row)},quantile="{label}"}} {row[key][p] / 1000!r}'
+                    yield f'hedgectl_{name}{{{_labels(row)},percentile="{label}"}} {row[key][p] / 1000!r}'
 
 
 def _labels(row: dict[str, Any]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,3 +40,14 @@ def test_names_of_series_can_be_set(tmp_path: Path) -> None:
     tests = write(POLICIES["full"], "prometheus", tmp_path / "t.yaml", form="tests", **names)
     tested = run(promtool, "test", "rules", tests, cwd=tmp_path)
     assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def test_promtool_accepts_the_days_figures() -> None:
+    """What a node exporter's textfile collector is given."""
+    log = Path(__file__).parents[2] / "sample_logs/litellm_payload/demo.jsonl.gz"
+    page = run(sys.executable, "-m", "hedgectl", "stats", log, "-o", "prometheus", "-q")
+    assert "hedgectl_e2e_seconds" in page.stdout
+    checked = subprocess.run(
+        [system("HEDGECTL_PROMTOOL"), "check", "metrics"], input=page.stdout, capture_output=True, text=True, timeout=60
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -1,14 +1,15 @@
 """Does the probe measure what the replay says? The sandbox at three loads, arms in blocks, against the same requests replayed.
 
 The replay gets the arrivals, answer lengths and routing (of primaries, and of the copies that were sent) that the probe
-saw, and must give the same percentiles. Needs a machine with a core to spare; takes about eleven minutes.
+saw, and must give the same percentiles. Eighteen replicas make the rate high and the run short (four minutes), slow ones
+make a late timer small beside what is measured. On a machine that wakes its timers late the run measures the machine:
+then it is repeated once, and left out with the figures.
 """
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -29,18 +30,15 @@ from hedgectl.sim.inputs import Jobs, Rule
 from hedgectl.sim.inputs import Law as SimLaw
 from hedgectl.sim.run import run as simulate
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(
-        os.environ.get("HEDGECTL_LOAD") != "1",
-        reason="eleven minutes of real time on a machine that does nothing else: HEDGECTL_LOAD=1 runs it",
-    ),
-]
+pytestmark = pytest.mark.real
 
-LAW = Law(prefill_base_s=0.12, prefill_per_token_s=0.0, decode_base_s=0.06, decode_per_sequence_s=0.004, max_running=4)
-ANSWER, SIGMA, REPLICAS = 12.0, 0.5, 4
-DELAY_S, WAITING = 0.5, 0.9
+LAW = Law(
+    prefill_base_s=0.17, prefill_per_token_s=0.0, decode_base_s=0.085, decode_per_sequence_s=0.0055, max_running=4
+)
+ANSWER, SIGMA, REPLICAS = 12.0, 0.5, 18
+DELAY_S, WAITING = 0.7, 0.9
 EACH = 600  # requests an arm
+TICK_S, LATE_S = 0.02, 0.01  # a timer of the one that is later than the other in one of twenty: this machine is busy
 
 
 def capacity() -> float:
@@ -50,17 +48,40 @@ def capacity() -> float:
     return REPLICAS / (LAW.prefill_base_s + tokens * (LAW.decode_base_s + LAW.decode_per_sequence_s * n) / n)
 
 
+class Lateness:
+    """How late this process's timers fire, while it runs."""
+
+    def __init__(self) -> None:
+        self._late: list[float] = []
+        self._task = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + TICK_S
+            await asyncio.sleep(TICK_S)
+            self._late.append(loop.time() - due)
+
+    def p95(self) -> float:
+        """Seconds."""
+        self._task.cancel()
+        return float(np.quantile(self._late, 0.95))
+
+
 def _serve(pipe: Connection) -> None:
     async def go() -> None:
         box = Sandbox(SandboxSettings(replicas=REPLICAS, slow=0, law=LAW, answer_tokens=ANSWER, answer_sigma=SIGMA))
+        lateness = Lateness()
         pipe.send(await box.start())
         await asyncio.get_running_loop().run_in_executor(None, pipe.recv)
+        pipe.send(lateness.p95())
         await box.close()
 
     asyncio.run(go())
 
 
-def measured(load: float) -> Outcome:
+def measured(load: float) -> tuple[Outcome, float]:
+    """The run, and how late timers fired in its client or its server, whichever was later (p95, seconds)."""
     rate = load * capacity()
     here, there = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=_serve, args=(there,))
@@ -76,7 +97,7 @@ def measured(load: float) -> Outcome:
             requests=2 * EACH,
             rates=(rate,),
             arms="blocks",
-            block_s=15.0,
+            block_s=10.0,
             answer_tokens=400,
             budget_ratio=1.0,
             suppress=(Suppress("waiting_requests_per_replica", ">", WAITING),),
@@ -84,9 +105,16 @@ def measured(load: float) -> Outcome:
             abort=False,
             seed=round(load * 100),
         )
-        return asyncio.run(Session(settings).run())
-    finally:
+
+        async def client() -> tuple[Outcome, float]:
+            lateness = Lateness()
+            return await Session(settings).run(), lateness.p95()
+
+        outcome, late_s = asyncio.run(client())
         here.send("stop")
+        return outcome, max(late_s, here.recv() if here.poll(30) else float("inf"))
+    finally:
+        server.terminate()
         server.join(30)
 
 
@@ -143,20 +171,20 @@ def observed(outcome: Outcome) -> dict[str, dict[str, float]]:
     return found
 
 
-ATTEMPTS = 3  # a busy machine makes this client late, and then the run measures the machine
+ATTEMPTS = 2
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.9])
 def test_measured_and_replayed_p95_agree(load: float, capsys: pytest.CaptureFixture[str]) -> None:
     late: list[str] = []
     for _ in range(ATTEMPTS):
-        outcome = measured(load)
+        outcome, late_s = measured(load)
         doc: dict[str, Any] = result.document(outcome)
-        errors = compared(load, outcome, doc, capsys)
+        errors = compared(load, outcome, doc, late_s, capsys)
         if max(abs(error) for error in errors.values()) <= 0.15:
             break
-        late.append(f"lag p99 {doc['client_lag_ms']['p99']:.0f} ms, {errors}")
-        if doc["void"] is None:
+        late.append(f"lag p99 {doc['client_lag_ms']['p99']:.0f} ms, timers late by {1e3 * late_s:.0f} ms, {errors}")
+        if doc["void"] is None and late_s <= LATE_S:
             break  # a run on time that disagrees is a finding, not a nuisance
     else:
         pytest.skip(f"this machine was too busy in {ATTEMPTS} runs: {'; '.join(late)}")
@@ -170,7 +198,7 @@ def test_measured_and_replayed_p95_agree(load: float, capsys: pytest.CaptureFixt
 
 
 def compared(
-    load: float, outcome: Outcome, doc: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    load: float, outcome: Outcome, doc: dict[str, Any], late_s: float, capsys: pytest.CaptureFixture[str]
 ) -> dict[str, float]:
     """Relative error of the measured p95 by metric and arm; also printed."""
     seen, said = observed(outcome), replayed(outcome)
@@ -182,7 +210,7 @@ def compared(
     }
     with capsys.disabled():
         print(
-            f"\nload {load:.0%}: lag p99 {doc['client_lag_ms']['p99']} ms, copies {arm['hedges']} "
+            f"\nload {load:.0%}: lag p99 {doc['client_lag_ms']['p99']:.1f} ms, timers late by {1e3 * late_s:.1f} ms, copies {arm['hedges']} "
             f"(replay {said['copies']['hedged']:.0f}), suppressed {arm['hedges_refused']['suppressed']}, p95 errors {errors}"
         )
     return errors
