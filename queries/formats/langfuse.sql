@@ -13,7 +13,7 @@
 --   spans too, into a database of their own
 -- traps: latency is seconds in one export and milliseconds in another, so start and end are used ; completionStartTime is null for whole
 --   answers and may equal the end ; the same call may stand twice as nested generations, folded into one ; a trace download lists every
---   observation twice ; input does not hold the cached tokens, total is the sum ; endTime null is a call that never finished ; tools may be
+--   observation twice ; input does not hold the cached tokens, total is the sum ; a download may hold a total only, the sides stand in inputUsage and outputUsage ; endTime null is a call that never finished ; tools may be
 --   typed SPAN ; some integrations end all spans when they flush
 -- notes: never_finished = calls have no end in the trace, so their time is unknown
 WITH r AS (
@@ -38,11 +38,19 @@ WITH r AS (
                 WHEN 'VARCHAR' THEN valid_json(coalesce(o->>'$.costDetails', o->>'$.cost_details')) END AS costs,
            valid_json(coalesce(o->>'$.modelParameters', o->>'$.model_parameters')) AS parameters,
            coalesce(o->>'$.model', o->>'$.providedModelName', o->>'$.provided_model_name') AS model,
+           -- downloads keep the sides of the usage beside a total: both 0 is unset
+           CASE WHEN to_count(o->>'$.totalUsage') > 0 OR to_count(o->>'$.inputUsage') + to_count(o->>'$.outputUsage') > 0 THEN o->>'$.inputUsage' END AS input_usage,
+           CASE WHEN to_count(o->>'$.totalUsage') > 0 OR to_count(o->>'$.inputUsage') + to_count(o->>'$.outputUsage') > 0 THEN o->>'$.outputUsage' END AS output_usage,
            CASE WHEN json_type(coalesce(o->'$.toolDefinitions', o->'$.tool_definitions')) = 'OBJECT' THEN to_json(list_transform(json_keys(coalesce(o->'$.toolDefinitions', o->'$.tool_definitions')), lambda n: {'name': n})) END AS tools
     FROM b
 ), e AS MATERIALIZED (
     SELECT * EXCLUDE (bad), coalesce(bad, false) AS bad, span_role_word(type) AS said,
-           span_map(['langfuse.observation.model.name', 'gen_ai.tool.definitions', 'error.type'], [model, CAST(tools AS VARCHAR), why]) AS m
+           span_map(['langfuse.observation.model.name', 'gen_ai.tool.definitions', 'error.type', 'gen_ai.usage.input_tokens', 'gen_ai.usage.output_tokens',
+                     'gen_ai.usage.cache_read.input_tokens', 'gen_ai.usage.reasoning_tokens'],
+                    [model, CAST(tools AS VARCHAR), why,
+                     CASE WHEN coalesce(usage->>'$.input', usage->>'$.prompt_tokens', usage->>'$.input_tokens') IS NULL THEN input_usage END,
+                     CASE WHEN coalesce(usage->>'$.output', usage->>'$.completion_tokens', usage->>'$.output_tokens') IS NULL THEN output_usage END,
+                     usage->>'$."prompt_details.cache_read"', usage->>'$."completion_details.reasoning"']) AS m
     FROM c
 ), f AS MATERIALIZED (
     SELECT *, CASE WHEN said <> 'other' THEN said WHEN parent_id IS NULL AND trace_id IS NOT NULL AND end_ns IS NOT NULL AND upper(type) = 'SPAN' THEN 'root' ELSE 'other' END AS role,
