@@ -229,7 +229,7 @@ CREATE OR REPLACE TEMP MACRO span_work(m, usage, cost, parameters) AS {
     'prompt_tokens': to_count(coalesce(coalesce(m['gen_ai.usage.input_tokens'], m['gen_ai.usage.prompt_tokens'], m['llm.token_count.prompt'], m['llm.usage.prompt_tokens'], m['ai.usage.promptTokens']),
         json_extract_string(usage, '$.prompt_tokens'), json_extract_string(usage, '$.input_tokens'),
         -- Langfuse counts cached input apart: the prompt is the sum of what begins with input
-        CAST(CAST(json_extract_string(usage, '$.input') AS BIGINT)
+        CAST(TRY_CAST(json_extract_string(usage, '$.input') AS BIGINT)
              + coalesce(TRY_CAST(coalesce(json_extract_string(usage, '$.input_cached_tokens'), json_extract_string(usage, '$.input_cache_read')) AS BIGINT), 0)
              + coalesce(TRY_CAST(json_extract_string(usage, '$.input_cache_creation') AS BIGINT), 0) AS VARCHAR))),
     'cached_tokens': to_count(coalesce(coalesce(m['gen_ai.usage.cache_read.input_tokens'], m['gen_ai.usage.cache_read_input_tokens'], m['llm.token_count.prompt_details.cache_read'], m['llm.usage.cache_read_input_tokens']),
@@ -237,7 +237,7 @@ CREATE OR REPLACE TEMP MACRO span_work(m, usage, cost, parameters) AS {
         json_extract_string(usage, '$.cache_read_input_tokens'))),
     'completion_tokens': to_count(coalesce(coalesce(m['gen_ai.usage.output_tokens'], m['gen_ai.usage.completion_tokens'], m['llm.token_count.completion'], m['llm.usage.completion_tokens'], m['ai.usage.completionTokens']),
         json_extract_string(usage, '$.completion_tokens'), json_extract_string(usage, '$.output_tokens'),
-        CAST(CAST(json_extract_string(usage, '$.output') AS BIGINT) + coalesce(TRY_CAST(json_extract_string(usage, '$.output_reasoning_tokens') AS BIGINT), 0) AS VARCHAR))),
+        CAST(TRY_CAST(json_extract_string(usage, '$.output') AS BIGINT) + coalesce(TRY_CAST(json_extract_string(usage, '$.output_reasoning_tokens') AS BIGINT), 0) AS VARCHAR))),
     'reasoning_tokens': to_count(coalesce(coalesce(m['gen_ai.usage.reasoning_tokens'], m['gen_ai.usage.reasoning.output_tokens'], m['llm.token_count.completion_details.reasoning'], m['llm.usage.reasoning_tokens']),
         json_extract_string(usage, '$.completion_tokens_details.reasoning_tokens'), json_extract_string(usage, '$.output_reasoning_tokens'))),
     -- OpenInference keeps the parameters of the request as JSON, where stream stands for streams only
