@@ -15,7 +15,7 @@ from hedgectl.lines import find_envelope
 TOLD_BY_ORDER = {"llamacpp_slots", "vllm_log", "vllm_router"}
 """Formats in which a line means something by what stands before it: turned round they are other logs."""
 
-JOINED = {"k6_json", "litellm_otel", "ray_serve", "triton_trace", *TOLD_BY_ORDER}
+JOINED = {"k6_json", "litellm_otel", "ray_serve", "ray_serve_text", "triton_trace", *TOLD_BY_ORDER}
 """Formats that put lines of one request together: a part of a file says less about the requests in it."""
 
 

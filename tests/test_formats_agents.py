@@ -1,4 +1,4 @@
-"""Logs of agent harnesses, of load tools that do not read streams, and LiteLLM's spans: the traps of each.
+"""Logs of agent harnesses, of load tools that do not read streams, LiteLLM's spans and Ray's text: the traps of each.
 
 trap                                                                   test
 LiteLLM's attributes stand on three kinds of span, or on none          test_litellm_spans_of_one_request_are_one_row
@@ -11,6 +11,7 @@ cache out
 a failed request's 0 is no time; a timeout is a lower bound            test_load_tools_keep_no_time_of_a_failure
 a k6 request is nine points                                            test_k6_points_of_one_request_are_one_row
 two encodings of vegeta                                                test_vegeta_is_the_same_in_both_encodings
+Ray Serve's text log: a hung-up stream is 200, messages over lines     test_ray_serve_text
 """
 
 from __future__ import annotations
@@ -101,3 +102,14 @@ def test_k6_points_of_one_request_are_one_row() -> None:
 
 def test_vegeta_is_the_same_in_both_encodings() -> None:
     assert calls("vegeta_json") == calls("vegeta_csv")
+
+
+def test_ray_serve_text() -> None:
+    found = {r["request_id"]: (r["status"], r.get("error_kind")) for r in calls("ray_serve_text")}
+    assert found == {
+        "a-1": ("ok", None), "a-2": ("ok", None), "a-3": ("censored", "client_gone"), "a-4": ("censored", "client_gone"),
+        "a-5": ("error", "upstream"), "a-7": ("censored", "timeout"),
+    }  # fmt: skip
+    (path,) = samples("ray_serve_text")
+    local, utc = (attempts("ray_serve_text", read_text(path), tz=tz)[0]["arrival_ns"] for tz in ("Asia/Tokyo", None))
+    assert utc - local == 9 * 3600 * 10**9
