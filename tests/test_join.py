@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import make_joined_sample
 import pytest
 from analysis_logs import MS, START_NS, log
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ingest_logs import query, read
 
-from hedgectl import analysis, decompose, join
+from hedgectl import analysis, decompose, history, join, sql
 from hedgectl.errors import UsageError
 from hedgectl.formats.catalogue import parse_join_ids
 from hedgectl.store import connect
@@ -103,6 +106,12 @@ def test_a_first_byte_gives_way_to_the_engines_first_token_and_a_first_token_doe
             assert attempts(con, "ttft_ns // 1000000, ttft_basis") == [expected]
     with joined(gateway("a"), engine("a", **seen)) as con:
         assert attempts(con, "ttft_ns // 1000000, ttft_basis") == [(300, "engine")]
+
+
+def test_a_callers_late_first_token_is_not_held_against_the_engines_decode() -> None:
+    with joined(gateway("a", ttft_ns=500 * MS, ttft_basis="first_token", streamed=True), engine("a")) as con:
+        assert fetch(con, sql.text("check/parts_exceed_e2e")) == []
+        assert fetch(con, "SELECT decode_ns // 1000000, other_ns // 1000000 FROM component") == [(600, 100)]
 
 
 def test_an_engine_row_longer_than_the_gateways_is_an_offender_and_not_joined() -> None:
@@ -440,6 +449,28 @@ def test_a_joined_database_takes_more_of_both_logs_without_the_flag_and_reads_no
     assert query(db, "SELECT count(*) FROM attempt") == [(9,)]  # what was read stays as it was read
 
 
+def test_the_daily_figures_of_a_joined_database_count_a_request_once(tmp_path: Path) -> None:
+    db = tmp_path / "h.duckdb"
+    read(calls(tmp_path / "a.jsonl", 5), spans(tmp_path / "s.jsonl", range(1, 7)), db=db, join=True)
+    with connect(db) as store, store.transaction() as con:
+        history.record(con)
+    assert query(db, "SELECT requests::INT, attempts::INT FROM history_day") == [(5, 5)]
+
+
+def test_the_flag_reaches_the_readers_from_the_command_line_and_the_settings(tmp_path: Path) -> None:
+    calls(tmp_path / "a.jsonl", 3)
+    spans(tmp_path / "s.jsonl", range(3))
+    (tmp_path / "joined.toml").write_text("join = true\n")
+    logs = [str(tmp_path / "a.jsonl"), str(tmp_path / "s.jsonl")]
+    command = [sys.executable, "-m", "hedgectl", "breakdown", *logs, "-o", "json"]
+    for more, code in (([], 2), (["--join"], 0), (["--config", str(tmp_path / "joined.toml")], 0)):
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == code, done.stderr
+        if not code:
+            (group,) = json.loads(done.stdout)["groups"]
+            assert (group["requests"], group["components"]["queue"]["n"]) == (3, 3)
+
+
 def test_a_log_without_a_time_of_day_is_refused_beside_another_one(tmp_path: Path) -> None:
     text = "slot launch_slot_: id 0 | task 1 | processing task\n"
     text += "slot print_timing: id 0 | task 1 | prompt eval time = 10.00 ms / 5 tokens\nslot print_timing: id 0 | task 1 | eval time = 20.00 ms / 2 tokens\n"
@@ -450,3 +481,16 @@ def test_a_log_without_a_time_of_day_is_refused_beside_another_one(tmp_path: Pat
         read(calls(tmp_path / "a.jsonl", 2), slots)
     done = read(calls(tmp_path / "a.jsonl", 2), slots, join=True)
     assert (done["joined"][0]["inner_unmatched"], done["totals"]["requests"]) == (1, 2)
+
+
+def test_the_sample_pair_is_as_its_maker_writes_it_and_joins_to_the_last_row() -> None:
+    folder = sql.samples_dir() / "joined"
+    assert {p.name: p.read_text(encoding="utf-8") for p in folder.iterdir()} == make_joined_sample.files()
+    with analysis.opened(analysis.Logs(paths=(str(folder),), join=True), decompose.Selection()) as found:
+        (told,) = join.counts(found.con)
+        losers = fetch(found.con, "SELECT count(*), count(queue_ns) FROM selected_attempt WHERE status = 'censored'")
+        # the gateway's own time was drawn from 4 to 30 ms
+        (low, high) = fetch(found.con, "SELECT min(other_ns), max(other_ns) FROM component")[0]
+    assert (told["joined"], told["outer_unmatched"], told["inner_unmatched"]) == (60, 6, 1)
+    assert losers == [(6, 0)]
+    assert 4 * MS - 100_000 <= low <= high <= 30 * MS + 100_000

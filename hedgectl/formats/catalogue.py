@@ -6,8 +6,9 @@ How to add a format
    nested and text logs. Same header keys in both: ``format`` (the file's name), ``title``, ``spec`` (where the format is specified),
    ``source`` (how to switch it on), ``input``, ``detect``, ``clock``, ``resolution``, ``observer``, ``observes``, ``hint``, ``traps``
    (`` ; `` between them), ``join_ids`` (only in SQL: by which of its ids a row may be found in another observer's log: columns, or
-   ``column~regex`` whose group 1 is the id; a comma and a blank between them; default ``request_id, attempt_id``) and ``notes`` (``code = words ; code = words``, for the codes that the SELECT returns in ``note``). In SQL they
-   are ``-- key: value`` lines that open the file; a line ``--   more`` continues the value above it.
+   ``column~regex`` whose group 1 is the id; a comma and a blank between them; default ``request_id, attempt_id``) and ``notes``
+   (``code = words ; code = words``, for the codes that the SELECT returns in ``note``). In SQL they are ``-- key: value`` lines that
+   open the file; a line ``--   more`` continues the value above it.
 2. ``sample_logs/<name>/`` with one or more small files of your own making, real in shape, that show every column of ``observes``.
 3. ``tests/golden/formats/<name>.json``, written by ``python tests/make_format_goldens.py <name>`` and then read by you, and one
    invariant in ``tests/test_formats_<name>.py``.
