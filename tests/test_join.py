@@ -311,6 +311,24 @@ def test_a_call_that_a_framework_and_its_sdk_both_traced_is_joined_once() -> Non
         assert attempts(con, "attempt_id, queue_ns // 1000000") == [("s2", 100)]
 
 
+def test_what_vllm_makes_of_an_id_is_seen_through_and_no_more() -> None:
+    same = {
+        "req-21-0000": "chatcmpl-req-21-0000",  # X-Request-Id, chat: the last number belongs to it
+        "chatcmpl-b7": "chatcmpl-b7",  # the id of the answer
+        "cmpl-c7": "cmpl-c7-0",  # the same of a completion: the number of the prompt is the engine's
+        "d-1": "cmpl-d-1-0",
+    }
+    other = {"req-1": "chatcmpl-req-10", "e": "cmpl-e", "f-1": "cmpl-f-1"}
+    rows = [gateway(name, i) for i, name in enumerate([*same, *other])]
+    inside = [engine(name, i, format="vllm_otlp") for i, name in enumerate([*same.values(), *other.values()])]
+    with joined(*rows, *inside) as con:
+        matched = fetch(
+            con,
+            "SELECT o.request_id, i.request_id FROM join_verdict JOIN attempt o ON o.rowid = outer_row JOIN attempt i ON i.rowid = inner_row",
+        )
+    assert dict(matched) == same
+
+
 def test_an_engine_span_below_a_clients_span_needs_no_request_id() -> None:
     with joined(gateway("x", attempt_id="abcd"), engine("chatcmpl-9", parent_id="abcd", format="vllm_otlp")) as con:
         assert count(con) == {"joined": 1}
