@@ -395,3 +395,25 @@ def test_a_loser_may_be_left_alone_if_the_policy_says_so() -> None:
     assert shown == ["copy"]
     assert server.exchanges[0].finished
     assert [a.status for a in call.attempts] == ["ok", "ok"]
+
+
+def test_a_copy_never_takes_a_connection_from_the_primaries_pool() -> None:
+    """Pooled connections may be the very thing that hangs: the copy opens its own although others are idle."""
+
+    async def script(x: Exchange) -> None:
+        x.start()
+        if x.number < 2:
+            await x.wait(0.5)  # the first two overlap, so that two connections are open
+        elif not x.is_copy and not await x.wait(5.0):
+            return
+        await answer(x, "t")
+
+    async def go() -> Outcome:
+        async with Scripted(script) as server:
+            rules = replace(RULES, delay_s=1.0, total_s=9.0, attempt_s=8.0)
+            caps = Caps(requests=3, hedges=3)
+            return (await run(settings(server.url, requests=3, caps=caps, rates=(3.0,), rules=rules)))[0]
+
+    _, copy = asyncio.run(go()).calls[2].attempts
+    assert copy.connected
+    assert copy.status == "ok"

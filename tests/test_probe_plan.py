@@ -354,3 +354,23 @@ def test_the_plan_names_number_tokens_money_and_time() -> None:
     text = "\n".join(planning.describe(s))
     for word in ("120 requests", "7 copies", "5,000", "USD", "500 ms", "a burst of 100"):
         assert word in text
+
+
+def test_more_copies_than_the_budget_are_explained_by_the_burst() -> None:
+    async def script(x: Exchange) -> None:
+        x.start()
+        if not x.is_copy:
+            await x.wait(0.5)
+        await answer(x, "t")
+
+    async def go(**budget: float) -> list[str]:
+        async with Scripted(script) as server:
+            outcome, _ = await run(hedged_settings(server.url, **budget))
+            assert outcome.calls[0].hedges == 1
+            return [n["text"] for n in result.document(outcome)["notes"] if n["code"] == "burst"]
+
+    (said,) = asyncio.run(go(budget_ratio=0.05, budget_burst=100.0))
+    assert "1 copies for 1 requests" in said
+    assert "5 %" in said
+    assert "a burst of 100" in said
+    assert asyncio.run(go(budget_ratio=1.0)) == []

@@ -247,9 +247,11 @@ def describe(s: ProbeSettings) -> list[str]:
         f"{tokens}{hard}; {money}{cap}",
         f"copy after {plan['delay_ms']:g} ms without {s.rules.trigger.replace('_', ' ')}, deadline {plan['deadline_ms']:g} ms",
     ]
-    lines.append(
-        f"budget {s.budget_ratio:.3g} copies a request in the long run; a burst of {s.budget_burst:g} may go before it holds any back"
-    )
+    if s.budget_ratio < 1.0:
+        share = f"{100 * s.budget_ratio:.3g} % of requests"
+        lines.append(
+            f"budget {share} in the long run; a burst of {s.budget_burst:g} goes before it holds any copy back"
+        )
     if s.windows:
         lines.append(f"copies only within the policy's hours (UTC): {', '.join(hours(w) for w in s.windows)}")
     if s.hedge_url is not None:

@@ -302,8 +302,8 @@ def _notes(outcome: Outcome, measured: Sequence[CallRecord]) -> list[dict[str, A
     copies = sum(c.hedges for c in hedged)
     if copies > s.budget_ratio * len(hedged):
         text = (
-            f"{copies} copies for {len(hedged)} requests are more than the budget of {s.budget_ratio:.3g}: "
-            f"a burst of {s.budget_burst:g} goes before it holds any back. Under steady traffic the budget is what counts"
+            f"{copies} copies for {len(hedged)} requests are more than the budget of {100 * s.budget_ratio:.3g} %: a burst of "
+            f"{s.budget_burst:g} goes before it holds any copy back. Under steady traffic the budget is what counts"
         )
         found.append(("burst", "info", None, text))
     if s.different_replica and s.hedge_url is None:
