@@ -64,7 +64,7 @@ def _shape(lines: list[str]) -> str:
                 if all(isinstance(json.loads(line), dict) for line in lines if line.strip()) and len(lines) > 1
                 else "document"
             )
-        except ValueError:
+        except (ValueError, RecursionError):
             # JSON with bare values is read as text
             return "document" if lines[0].strip() in ("{", "[") or first == "[" else "text"
     return "table" if "," in lines[0] and " " not in lines[0] else "text"

@@ -3,7 +3,7 @@
 -- spec: https://docs.litellm.ai/docs/observability/opentelemetry_integration
 -- source: litellm_settings callbacks: ["otel"] with OTEL_EXPORTER and OTEL_ENDPOINT set, and a collector with the file exporter (format json)
 -- input: json
--- detect: resourceSpans|resource_spans, /"litellm[."]|litellm\.(proxy|call_id|model_group)|raw_gen_ai_request/, !/mlflow\.spanType/
+-- detect: resourceSpans|resource_spans, /"name": ?"litellm(_request)?"|litellm\.(proxy|call_id|model_group)|raw_gen_ai_request/, !/mlflow\.spanType/
 -- clock: wall clock of the proxy
 -- resolution: 1us
 -- observer: gateway

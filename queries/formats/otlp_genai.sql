@@ -7,7 +7,7 @@
 -- detect: resourceSpans|resource_spans|batches|trace|startTimeUnixNano|start_time_unix_nano,
 --   /[uU]nix_?[nN]ano"/,
 --   /gen_ai\.(operation\.name|system|provider\.name)|openinference\.span\.kind|langfuse\.observation\.type|traceloop\.span\.kind|llm\.request\.type|ai\.operationId/,
---   !/gen_ai\.latency\./, !/litellm\.call_id|raw_gen_ai_request/, !/mlflow\.spanType/, !/"parentObservationId"/
+--   !/gen_ai\.latency\./, !/litellm\.call_id|raw_gen_ai_request|"name": ?"litellm(_request)?"/, !/mlflow\.spanType/, !/"parentObservationId"/
 -- clock: wall clock of the process that made the call
 -- resolution: 1us
 -- observer: client
