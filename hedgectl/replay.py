@@ -15,8 +15,7 @@ from hedgectl.model import Fleet, Workload
 from hedgectl.policy import Budget, Cancel, Hedge, PolicyDocument, Scope, ScopePolicy, Target, scope_document
 from hedgectl.recommend import eligibility
 from hedgectl.recommend.goal import parse_goal, parts
-from hedgectl.sim import document, scenario, sweep
-from hedgectl.sim.as_sent import as_sent
+from hedgectl.sim import as_sent, document, scenario, sweep
 from hedgectl.sim.scenario import Setting, Spec
 
 Progress = Callable[[str], None]
@@ -32,6 +31,7 @@ class Ground:
     setting: Setting | None
     refused: tuple[Refusal, ...]
     sent: Setting | None = None  # what was really sent, if the log holds copies already
+    notes: tuple[dict[str, Any], ...] = ()
 
 
 def ground(
@@ -57,8 +57,8 @@ def ground(
     setting = scenario.setting(
         found.requests, fit.service, fit.fleet, seed=int(cfg.get("seed", 0)), routing_seen=fit.routing.seen
     )
-    sent = as_sent(setting, found.attempts) if found.hedges else None
-    return Ground(found.requests, fit.fleet, fit, setting, (), sent)
+    sent = as_sent.as_sent(setting, found.attempts) if found.hedges else None
+    return Ground(found.requests, fit.fleet, fit, setting, (), sent, tuple(as_sent.note(fit.fleet, found.hedges)))
 
 
 def simulate_document(
@@ -114,7 +114,7 @@ def simulate_document(
         copy_length=lengths,
         routing=base.fleet.routing,
         goal=goal,
-        notes=[*base.fit.notes, *notes],
+        notes=[*base.fit.notes, *base.notes, *notes],
         **head,
     )
 

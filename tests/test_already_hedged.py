@@ -19,6 +19,7 @@ from hedgectl.model import CENSORED, ERROR, OK, Workload
 from hedgectl.recommend import Options, recommend
 from hedgectl.sim import scenario, sweep
 from hedgectl.sim.as_sent import as_sent
+from hedgectl.sim.as_sent import note as as_sent_note
 from hedgectl.sim.scenario import Spec
 
 
@@ -121,6 +122,24 @@ def test_recommend_speaks_of_the_service_without_its_copies() -> None:
     wanted = truth().play(None).quantile("e2e", 0.99)
     assert wanted is not None
     assert abs(before / wanted - 1) < 0.08
+
+
+def test_losers_that_ran_on_unseen_are_a_reason_not_to_replay() -> None:
+    delay_s = float(np.quantile(truth().log.ttft_s, 0.92))
+    sends, columns = truth().hedged_log(Spec("first_token", delay_s, ratio=None), "engine_runs_on")
+    con = store.connect(None).con
+    recommend_logs.add(con, sends, **columns)
+    prepared = decompose.prepare(con)
+    doc = recommend(con, prepared, Options(config=settings(), cancel="engine_runs_on", copy_length="same"))
+    assert doc["method"]["estimator"] == "matched"
+    assert not doc["method"]["replay_check"]["passed"]
+    assert any("ran on" in n["text"] for n in doc["notes"] if n["code"] == "replay_check_failed")
+
+
+@pytest.mark.parametrize(("cancel", "hedges", "said"), [("unknown", 3, 1), ("unknown", 0, 0), ("frees_engine", 3, 0)])
+def test_what_a_cancel_did_to_the_copies_of_the_log_is_said_to_be_a_guess(cancel: Any, hedges: int, said: int) -> None:
+    fleet = replace(truth().setting.fleet, cancel=cancel)
+    assert [n["code"] for n in as_sent_note(fleet, hedges)] == ["losers_taken_as_gone"] * said
 
 
 def small(cancel: str) -> scenario.Setting:

@@ -20,8 +20,7 @@ from hedgectl.recommend.projecting import Assumption, Candidate, Projection, Scr
 from hedgectl.recommend.ready import GRID
 from hedgectl.recommend.replaying import ReplayProjector, spec_of
 from hedgectl.recommend.stability import Stability
-from hedgectl.sim import scenario, sweep
-from hedgectl.sim.as_sent import as_sent
+from hedgectl.sim import as_sent, scenario, sweep
 from hedgectl.sim.run import prepare
 from hedgectl.sim.scenario import Setting
 
@@ -42,12 +41,13 @@ class Ground:
     fleet: Fleet
     checked: dict[str, Any]
     projector: ReplayProjector
+    guessed: bool = False  # what the copies that are in the log already did to the engines
 
     @property
     def confidence(self) -> str:
         """High only if nobody had to guess the engine."""
         facts = (self.fleet.replicas, self.fleet.max_running_requests, self.fleet.kv_capacity_tokens)
-        return "high" if all(f.source != "assumed" for f in facts) else "medium"
+        return "high" if not self.guessed and all(f.source != "assumed" for f in facts) else "medium"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,12 +86,16 @@ def ground(
     asked = {0.5, 0.95, 0.99, p, *(GRID if options.ready is not None else ())}
     projector = ReplayProjector.today(setting, tuple(sorted(asked)), fleet.routing)
     options.say("checking the replay against the log", 0.0)
-    checked = sweep.against_log(as_sent(setting, attempts) if facts.hedges else setting, fleet.routing, (metric, p))
-    notes = [dict(n) for n in (*fit.notes, *setting.notes)]
+    sent = as_sent.as_sent(setting, attempts) if facts.hedges else setting
+    checked = sweep.against_log(sent, fleet.routing, (metric, p))
+    guessed = as_sent.note(fleet, facts.hedges)
+    notes = [dict(n) for n in (*fit.notes, *setting.notes, *guessed)]
     if not checked["passed"]:
-        text = "the replay does not reproduce the log (see replay_check), so the screen decides, with low confidence"
+        unseen = facts.hedges and fleet.cancel == "engine_runs_on"
+        because = ": losers of the copies in it ran on, and no log shows how long" if unseen else ""
+        text = f"the replay does not reproduce the log (see replay_check){because}; the screen decides, with low confidence"
         return None, [*notes, {"code": "replay_check_failed", "level": "warning", "share": None, "text": text}], checked
-    return Ground(setting, fit, fleet, checked, projector), notes, checked
+    return Ground(setting, fit, fleet, checked, projector, bool(guessed)), notes, checked
 
 
 def search_by_replay(

@@ -6,10 +6,11 @@ The replay without copies answers what such a log does not show, and the engines
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from hedgectl.model import CENSORED, ERROR, OK, Workload
+from hedgectl.model import CENSORED, ERROR, OK, Fleet, Workload
 from hedgectl.sim import scenario
 from hedgectl.sim.scenario import Setting
 
@@ -35,3 +36,14 @@ def as_sent(s: Setting, attempts: Workload) -> Setting:
             ).astype(np.int64),
         )
     return scenario.setting(w, s.service, s.fleet, seed=s.seed, routing_seen=s.routing_seen)
+
+
+def note(fleet: Fleet, hedges: int) -> list[dict[str, Any]]:
+    """What rests on a guess where losers were sent and nobody says whether cancelling frees the engine."""
+    if not hedges or fleet.cancel != "unknown":
+        return []
+    text = (
+        f"{hedges} copies were sent already, and losers are taken to have left their engines when they were cancelled. If they "
+        "ran on, the engines look slower than they are and a copy better than it is: say which ([engine] cancel)"
+    )
+    return [{"code": "losers_taken_as_gone", "level": "warning", "share": None, "text": text}]
