@@ -33,17 +33,18 @@ def test_what_is_not_there_is_a_usage_error() -> None:
             wrong()
 
 
-def test_both_sides_write_the_same_values(tmp_path: Path) -> None:
+@pytest.mark.parametrize("format", case.LOGS)
+def test_both_sides_write_the_same_values(tmp_path: Path, format: str) -> None:
     log = tmp_path / "log.jsonl"
-    case.write(log, 500, case.LOGS["litellm_payload"])
+    case.write(log, 500, case.LOGS[format])
     con = bare_connection(":memory:", "256MB")
-    create, _, insert = case.sql.text("bench/ingest_bare").partition("INSERT INTO")
+    create, _, insert = case.sql.text(f"bench/bare_{format}").partition("INSERT INTO")
     con.execute(create)
     con.execute(f"INSERT INTO{insert}", {"path": str(log)})
     columns = [
         name for (name,) in con.execute("SELECT column_name FROM duckdb_columns() WHERE table_name = 'bare'").fetchall()
     ]
-    query = f"SELECT {', '.join(columns)} FROM {{}} ORDER BY attempt_id"
+    query = f"SELECT {', '.join(columns)} FROM {{}} ORDER BY request_id"
     bare = con.execute(query.format("bare")).fetchall()
     with connect(None) as store:
         ingest(store, [str(log)])

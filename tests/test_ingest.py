@@ -288,10 +288,10 @@ def test_a_faulty_query_of_a_format_is_a_usage_error_and_a_faulty_value_a_reject
         stage = Stage(store, tz=None)
         texts = [f'{{"n": "{n}"}}' for n in (1, 2, "x", 4, "y", 6)]
         stage.add(fragile, Piece(0, Step(0, 6, texts=texts, lines=list(range(1, 7)), records=[0] * 6)))
-        got = stage.finish()[0]
+        got = stage.take().counts()[0]
         assert (got.accepted, got.rejected) == (4, 2)
         assert [(line, reason) for line, reason, _ in got.rejects] == [(3, "format_error"), (5, "format_error")]
         stage.add(broken, Piece(0, Step(0, 1, texts=["{}"], lines=[1], records=[0])))
         with pytest.raises(UsageError, match="broken"):
-            stage.finish()
+            stage.take().counts()
         stage.close()

@@ -6,12 +6,15 @@ import gzip
 import importlib
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 from ingest_logs import counts, lines, query, read, row
 
 import hedgectl.ingest as ingesting
+from hedgectl.lines import blocks
+from hedgectl.store import connect
 
 IDS = pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without ids"])
 
@@ -225,3 +228,28 @@ def test_the_name_of_a_file_says_nothing(tmp_path: Path) -> None:
     table = "".join(",".join(str(v) for v in r) + "\n" for r in [keys, *(row(n).values() for n in range(6, 9))])
     (tmp_path / "table.log").write_bytes(gzip.compress(table.encode()))
     assert counts(read(tmp_path)["totals"]) == (9, 9, 0, 0, 0)
+
+
+def test_a_request_of_several_lines_is_not_cut_where_a_block_or_a_batch_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines of requests that run side by side, blocks of two lines: every request has its end."""
+    stage, steps = importlib.import_module("hedgectl.ingest.stage"), importlib.import_module("hedgectl.ingest.steps")
+    log = tmp_path / "vllm.log"
+    begun = [
+        f"INFO 11-30 10:00:{n:02} [logger.py:39] Received request cmpl-{n:04}: prompt: 'x', params: SamplingParams(n=1)." for n in range(40)
+    ]  # fmt: skip
+    ended = [f"INFO 11-30 10:01:{n:02} [async_llm.py:431] Request cmpl-{n:04} aborted." for n in range(40)]
+    log.write_text(
+        "\n".join(begun[:20] + [line for pair in zip(begun[20:], ended, strict=False) for line in pair] + ended[20:])
+    )
+    monkeypatch.setattr(steps, "blocks", partial(blocks, size=200))
+    monkeypatch.setattr(stage, "CHUNK_BYTES", 400)
+    monkeypatch.setattr(stage, "WIDE_CHUNK_BYTES", 400)
+    monkeypatch.setattr(ingesting, "BATCH_BYTES", 1000)
+    with connect(None) as store:
+        got = ingesting.ingest(store, [str(log)])
+        rows = store.con.execute("SELECT request_id, e2e_ns FROM attempt ORDER BY request_id").fetchall()
+    assert rows == [(f"cmpl-{n:04}", 60_000_000_000) for n in range(40)]
+    assert got["totals"]["lines"] == 80
+    assert got["totals"]["rejected"] == 0

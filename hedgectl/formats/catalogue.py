@@ -21,7 +21,7 @@ The SELECT reads ``raw(line BIGINT, record INTEGER, j JSON)``, or ``raw(line, re
 ``not_request``, ``reject``), ``reason`` (a stable code for the last two) and ``note`` (stable codes, comma-separated, for doubts about a
 row that is kept). ``request_id`` may be NULL: ingest makes one from file and line. A ``tool`` row needs ``turn_id``, ``tool_names``,
 ``arrival_ns``, ``e2e_ns``. Every record must come back at least once; one record may give several rows. No window functions: ``raw`` is a
-block of the file, not the file. Extract all paths of a record in one ``json_extract_string(j, ['/a', '/b/c', ...]) AS v``.
+block of the file, not the file, unless ``one_row`` is ``part``: several records together are one request, and the file is not cut. Extract all paths of a record in one ``json_extract_string(j, ['/a', '/b/c', ...]) AS v``.
 
 ``detect`` (must be distinctive, see ``detect.py``): comma-separated terms, all of which must hold for a record: ``a`` key present
 (``a.b`` nested, ``a|b`` either), ``!a`` absent, ``a=x`` value equals, ``a~re`` value matches, ``/regex/`` the text of the record (of the
@@ -59,7 +59,7 @@ from hedgectl.formats.compile import RULES, STATUS_LISTS, FieldMap, Source, comp
 
 INPUTS = ("json", "csv", "text", "parquet")
 OBSERVERS = ("client", "edge", "gateway", "engine")
-ROWS = ("attempt", "request")
+ROWS = ("attempt", "request", "part")
 BASES = ("first_token", "first_byte", "engine")
 _HEADER = (
     "format",
@@ -270,7 +270,7 @@ def _field_map(document: Mapping[str, Any], path: Path, text: str) -> FieldMap:
         resolution_ns=_resolution(document.get("resolution", "1ms"), str(path)),
         ttft_basis=_one_of(document.get("ttft_basis", "first_token"), BASES, "ttft_basis", path),
         tz=_zone(document.get("tz"), path),
-        one_row=_one_of(document.get("one_row", "attempt"), ROWS, "one_row", path),
+        one_row=_one_of(document.get("one_row", "attempt"), ROWS[:2], "one_row", path),
         other_clock=_words(document.get("other_clock", []), "other_clock", path),
         prompt_excludes_cached=_flag(document.get("prompt_excludes_cached", False), "prompt_excludes_cached", path),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from hedgectl.ingest.ledger import HEAD_BYTES, Entry, Ledger, copy_of, fingerpri
 from hedgectl.ingest.merge import merge
 from hedgectl.ingest.reading import Opened, open_file
 from hedgectl.ingest.recognise import Seen, recognise, unknown_fields
-from hedgectl.ingest.stage import Stage
+from hedgectl.ingest.stage import Stage, Staged
 from hedgectl.ingest.steps import steps
 from hedgectl.lines import expand
 from hedgectl.store import Store, explained
@@ -88,6 +89,7 @@ def read(
             for path in files:
                 run.read(path)
             run.flush()
+            run.settle()
     finally:
         run.close()
     return run.files, run.notes
@@ -101,6 +103,7 @@ class _Slot:
     report: document.File
     damage: list[str] = field(default_factory=list)
     withdrawn: Entry | None = None
+    before: Entry | None = None  # the part of the file in the batch before: its counts come in while this one is read
 
 
 class _Run:
@@ -125,7 +128,10 @@ class _Run:
         self._joined = _overlaps(store.con)  # these were joined when they were read
         self._progress = progress
         self._ledger = Ledger(store.con)
+        self._reader = store.con.cursor()  # reads files while a batch is merged
         self._stage = Stage(store, tz=tz)
+        self._merger = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hedgectl-merge")
+        self._merging: Future[list[Entry]] | None = None
         self._seen: Seen = {}
         self._slots: list[_Slot] = []
         self._bytes = 0
@@ -134,7 +140,9 @@ class _Run:
 
     def close(self) -> None:
         """Stops the threads."""
+        self._merger.shutdown(wait=True, cancel_futures=True)
         self._stage.close()
+        self._reader.close()
 
     def read(self, path: str) -> None:
         """Reads one file into the current batch; what makes it unusable is told in its report."""
@@ -160,7 +168,7 @@ class _Run:
             report.already, report.format = True, opened.known.format
             return
         try:
-            recognise(opened, chosen=self._chosen, con=self._store.con, seen=self._seen)
+            recognise(opened, chosen=self._chosen, con=self._reader, seen=self._seen)
         except HedgectlError as error:
             report.failure = error
             return
@@ -170,7 +178,7 @@ class _Run:
         report.unknown_fields, report.near_fields = unknown_fields(opened)
         slot = self._slot(opened, fmt, report)
         tail = opened.tail
-        for step in steps(opened, self._store.con):
+        for step in steps(opened, self._reader):
             self._stage.add(fmt, Piece(len(self._slots) - 1, step))
             if step.open:
                 slot.entry.open_bytes += step.size
@@ -185,7 +193,7 @@ class _Run:
             report.bytes += step.size
             if self._progress is not None:
                 self._progress(opened.path, report.bytes, opened.size)
-            if self._bytes >= BATCH_BYTES and self._max_reject is None:
+            if self._bytes >= BATCH_BYTES and self._max_reject is None and fmt.one_row != "part":
                 self.flush()
                 slot = self._continue(slot)
         slot.damage = list(opened.damage.reasons)
@@ -229,41 +237,53 @@ class _Run:
 
     def _continue(self, slot: _Slot) -> _Slot:
         """The rest of a file that is larger than a batch."""
-        slot = _Slot(copy_of(slot.entry), slot.report)
+        slot = _Slot(copy_of(slot.entry), slot.report, before=slot.entry)
         self._slots.append(slot)
         return slot
 
     def flush(self) -> None:
-        """Commits the batch: rows, rejects and ledger in one transaction."""
-        counts = self._stage.finish()
-        if self._slots:
-            ids = [slot.entry.file_id for slot in self._slots]
+        """Hands the batch over to be merged, while the next one is read."""
+        self.settle()
+        staged, slots = self._stage.take(), self._slots
+        self._slots, self._bytes = [], 0
+        self._merging = self._merger.submit(self._merge, staged, slots)
+
+    def settle(self) -> None:
+        """Waits for the batch that is being merged; from then on its files are known. Raises what went wrong with it."""
+        merging, self._merging = self._merging, None
+        if merging is not None:
+            for entry in merging.result():
+                self._ledger.put(entry)
+
+    def _merge(self, staged: Staged, slots: list[_Slot]) -> list[Entry]:
+        """Commits a batch: rows, rejects and ledger in one transaction. Returns what the ledger got."""
+        counts = staged.counts()
+        entries: dict[int, Entry] = {}
+        if slots:
+            ids = [slot.entry.file_id for slot in slots]
             notes: Counter[str] = Counter()
-            for number, slot in enumerate(self._slots):
+            for number, slot in enumerate(slots):
                 count = counts.setdefault(number, Counts())
                 for reason in slot.damage:
                     count.reject(slot.entry.last_line + 1, reason, "", is_open=True)
             with self._store.transaction() as con:
-                self._withdraw(con)
-                duplicates = merge(con, self._stage, ids, counts, notes)
-                for number, slot in enumerate(self._slots):
+                _withdraw(con, slots)
+                duplicates = merge(con, staged, ids, counts, notes)
+                for number, slot in enumerate(slots):
                     slot.report.add(counts[number], duplicates.get(number, 0))
-                    self._enter(slot.entry, counts[number], duplicates.get(number, 0))
-                entries = {slot.entry.file_id: slot.entry for slot in self._slots}
-                for slot in self._slots:
+                    self._enter(slot, counts[number], duplicates.get(number, 0))
+                entries = {slot.entry.file_id: slot.entry for slot in slots}
+                for slot in slots:
                     slot.report.check()
                 self._refuse()
                 if not self._join and counts:
                     self._refuse_overlap(con)
                 self._ledger.write(con, [e for e in entries.values() if e.lines])
-            for entry in entries.values():
-                if entry.lines:
-                    self._ledger.put(entry)
             self.notes.update(notes)
             self.notes["bad_utf8"] += sum(count.bad_utf8 for count in counts.values())
-        self._stage.clear()
-        self._slots, self._bytes = [], 0
+        self._stage.clear(staged)
         self._ledger.batch_id += 1
+        return [entry for entry in entries.values() if entry.lines]
 
     def _refuse(self) -> None:
         """Raises InputError when the limit on rejects is passed."""
@@ -281,21 +301,25 @@ class _Run:
             high = min((x.high for x in (a, b) if x.high is not None), default=None)
             raise overlap((a.format, a.observer), (b.format, b.observer), low, high)
 
-    def _enter(self, entry: Entry, count: Counts, duplicates: int) -> None:
+    def _enter(self, slot: _Slot, count: Counts, duplicates: int) -> None:
+        entry = slot.entry
+        if slot.before is not None:
+            entry.count_from(slot.before)
         entry.lines += count.lines + duplicates
         entry.accepted += count.accepted
         entry.duplicates += duplicates
         entry.not_requests += sum(count.not_requests.values())
         entry.rejected += count.rejected
         entry.open_counts = list(count.open_counts)
-        entry.batch_id, entry.this_run = self._ledger.batch_id, True
+        entry.batch_id = self._ledger.batch_id
 
-    def _withdraw(self, con: Any) -> None:
-        for slot in self._slots:
-            if slot.withdrawn is not None:
-                values = {"file": slot.withdrawn.file_id, "line": slot.withdrawn.last_line}
-                for name in ("withdraw", "withdraw_tools", "withdraw_rejects"):
-                    con.execute(sql.text(f"ingest/{name}"), values)
+
+def _withdraw(con: Any, slots: Sequence[_Slot]) -> None:
+    for slot in slots:
+        if slot.withdrawn is not None:
+            values = {"file": slot.withdrawn.file_id, "line": slot.withdrawn.last_line}
+            for name in ("withdraw", "withdraw_tools", "withdraw_rejects"):
+                con.execute(sql.text(f"ingest/{name}"), values)
 
 
 def overlap(one: tuple[str, str], other: tuple[str, str], low: int | None, high: int | None) -> UsageError:

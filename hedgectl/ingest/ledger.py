@@ -41,7 +41,11 @@ class Entry:
     rejected: int = 0
     last_line: int = 0  # number of physical lines up to bytes_read
     batch_id: int = 0
-    this_run: bool = False
+
+    def count_from(self, before: Entry) -> None:
+        """Goes on counting where the part of the file before ended."""
+        self.lines, self.accepted, self.duplicates = before.lines, before.accepted, before.duplicates
+        self.not_requests, self.rejected = before.not_requests, before.rejected
 
     def check(self) -> None:
         """The promise of the ledger. Raises AssertionError if a record was lost or counted twice."""

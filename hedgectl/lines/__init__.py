@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hedgectl.lines.archive import Damage, byte_chunks, kind_of
-from hedgectl.lines.blocks import BLOCK_SIZE, MAX_LINE, Block, blocks, decode
+from hedgectl.lines.blocks import BLOCK_SIZE, MAX_LINE, Block, blocks, clean, decode, newlines
 from hedgectl.lines.documents import Found, records
 from hedgectl.lines.envelopes import ENVELOPES, Inner, Unwrapper, take_off
 from hedgectl.lines.envelopes import find as find_envelope
@@ -26,11 +26,13 @@ __all__ = [
     "Unwrapper",
     "blocks",
     "byte_chunks",
+    "clean",
     "decode",
     "expand",
     "find_envelope",
     "kind_of",
     "look_again",
+    "newlines",
     "records",
     "take_off",
 ]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 BLOCK_SIZE = 16 << 20
 """Bytes after which a block is closed at the next newline."""
@@ -13,6 +16,7 @@ BLOCK_SIZE = 16 << 20
 MAX_LINE = 32 << 20
 """Longest line kept; a longer one is a counted reject."""
 
+_PIECE = 256 << 10  # bytes searched for newlines at once
 _KEPT = 64 << 10  # of both ends of a line that is dropped
 
 _NUL_EDGE = re.compile(r"^\x00+|\x00+$", re.MULTILINE)
@@ -36,7 +40,7 @@ class Block:
     ``data`` holds ``count`` lines joined by newlines, without the last newline. ``first`` is the 1-based number of its
     first line, ``offset``/``end`` the decompressed bytes it covers. ``open`` says that the last line had no newline
     yet. ``too_long`` is the beginning of one over-long line that was dropped and ``last`` its end; such a block holds
-    nothing else.
+    nothing else. ``breaks`` are the places of the newlines in ``data``.
     """
 
     data: bytes
@@ -47,6 +51,7 @@ class Block:
     open: bool = False
     too_long: bytes | None = None
     last: bytes = b""
+    breaks: Any = field(default=None, compare=False, repr=False)
 
 
 def blocks(
@@ -69,14 +74,18 @@ def blocks(
         held += len(chunk)
         if held < size:
             continue
-        data = b"".join(parts)
-        cut = data.rfind(b"\n") + 1
-        if cut:
-            block = _whole(data, cut, first, offset)
+        at = chunk.rfind(b"\n")
+        if at >= 0:
+            parts[-1], rest = chunk[:at], chunk[at + 1 :]
+        else:
+            joined = b"".join(parts)
+            at = joined.rfind(b"\n")
+            parts, rest = [joined[: max(at, 0)]], joined[at + 1 :]
+        if at >= 0:
+            block = _whole(b"".join(parts), first, offset)
             yield block
             first, offset = first + block.count, block.end
-        parts = [data[cut:]] if cut < len(data) else []
-        held = len(data) - cut
+        parts, held = ([rest], len(rest)) if rest else ([], 0)
         if held > max_line:
             line = b"".join(parts)
             start, last, dropped, ended, rest = line[:_KEPT], line[-_KEPT:], held, False, b""
@@ -95,7 +104,7 @@ def blocks(
     data = b"".join(parts)
     cut = data.rfind(b"\n") + 1
     if cut:
-        block = _whole(data, cut, first, offset)
+        block = _whole(data[: cut - 1], first, offset)
         yield block
         first, offset = first + block.count, block.end
     if cut < len(data):
@@ -106,9 +115,26 @@ def blocks(
             yield Block(tail, first, 1, offset, offset + len(tail), open=True)
 
 
-def _whole(data: bytes, cut: int, first: int, offset: int) -> Block:
-    body = data[: cut - 1]
-    return Block(body, first, body.count(b"\n") + 1, offset, offset + cut)
+def _whole(body: bytes, first: int, offset: int) -> Block:
+    breaks = newlines(body)
+    return Block(body, first, len(breaks) + 1, offset, offset + len(body) + 1, breaks=breaks)
+
+
+def newlines(data: bytes) -> Any:
+    """Where the newlines stand (int64), looked for in pieces that stay in the cache."""
+    found = [np.zeros(0, np.int64)]
+    for low in range(0, len(data), _PIECE):
+        piece = np.frombuffer(data, np.uint8, min(_PIECE, len(data) - low), low)
+        found.append(np.flatnonzero(piece == 10) + low)
+    return np.concatenate(found)
+
+
+def clean(data: bytes, *, json: bool, first_in_file: bool = False) -> tuple[bytes, int]:
+    """What ``decode`` does, as UTF-8; most blocks come back as they are."""
+    if not (b"\r" in data or b"\0" in data or data.startswith(codecs.BOM_UTF8)) and _is_utf8(data):
+        return data, 0
+    text, bad = decode(data, json=json, first_in_file=first_in_file)
+    return text.encode("utf-8"), bad
 
 
 def decode(data: bytes, *, json: bool, first_in_file: bool = False) -> tuple[str, int]:
@@ -133,6 +159,8 @@ def decode(data: bytes, *, json: bool, first_in_file: bool = False) -> tuple[str
 
 
 def _is_utf8(line: bytes) -> bool:
+    if line.isascii():
+        return True
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:

@@ -170,11 +170,18 @@ CREATE OR REPLACE TEMP MACRO otlp_text(v) AS
          ELSE json_extract_string(v, '$') END;
 -- OTLP JSON attributes -> LIST of {key, text}; then otlp_attr(list, key) -> text. Make the list once a span: it is the dear part.
 -- Read are the list of the specification, in camelCase and snake_case, and a plain object of names and values.
-CREATE OR REPLACE TEMP MACRO otlp_attrs(attributes) AS
+-- Most values are one of four scalars, which one pass over the text gives; whatever is not goes the long way.
+CREATE OR REPLACE TEMP MACRO otlp_any_attrs(attributes) AS
     CASE WHEN json_type(attributes) = 'OBJECT' THEN
              list_transform(json_keys(attributes), lambda k: {'key': k,
                  'text': otlp_text(json_extract(attributes, '/' || replace(replace(k, '~', '~0'), '/', '~1')))})
          ELSE list_transform(from_json(attributes, '[{"key":"VARCHAR","value":"JSON"}]'), lambda a: {'key': a.key, 'text': otlp_text(a.value)}) END;
+CREATE OR REPLACE TEMP MACRO otlp_attrs(attributes) AS
+    list_transform([from_json(CASE WHEN json_type(attributes) = 'ARRAY' THEN attributes END,
+            '[{"key": "VARCHAR", "value": {"stringValue": "VARCHAR", "intValue": "VARCHAR", "doubleValue": "VARCHAR", "boolValue": "VARCHAR"}}]')],
+        lambda f: CASE WHEN f IS NULL OR len(list_filter(f, lambda a: a.key IS NOT NULL AND coalesce(a.value.stringValue, a.value.intValue, a.value.doubleValue, a.value.boolValue) IS NULL)) > 0
+                       THEN otlp_any_attrs(attributes)
+                       ELSE list_transform(f, lambda a: {'key': a.key, 'text': coalesce(a.value.stringValue, a.value.intValue, a.value.doubleValue, a.value.boolValue)}) END)[1];
 CREATE OR REPLACE TEMP MACRO otlp_attr(attrs, k) AS list_filter(attrs, lambda a: a.key = k)[1].text;
 -- hex id in lower case; base64 ids (24 or 12 characters ending in '=', some SDKs) are turned into hex.
 CREATE OR REPLACE TEMP MACRO otlp_id(s) AS

@@ -17,50 +17,74 @@
 --   typed SPAN ; some integrations end all spans when they flush
 -- notes: never_finished = calls have no end in the trace, so their time is unknown
 WITH r AS (
-    SELECT line, record, j, coalesce(CASE WHEN json_type(j->'$.observations') = 'ARRAY' THEN j->'$.observations' END,
-                                     CASE WHEN json_type(j->'$.trace.observations') = 'ARRAY' THEN j->'$.trace.observations' END) AS list
-    FROM raw
+    SELECT line, record, j, from_json(j, '{"observations": "VARCHAR", "trace": {"observations": "VARCHAR"}, "startTime": "VARCHAR", "start_time": "VARCHAR"}') AS v FROM raw
+), l AS (
+    SELECT line, record, j, coalesce(CASE WHEN v.observations[1] = '[' AND json_valid(v.observations) THEN v.observations END,
+                                     CASE WHEN v.trace.observations[1] = '[' AND json_valid(v.trace.observations) THEN v.trace.observations END) AS list,
+           coalesce(v.startTime, v.start_time) IS NOT NULL AS started
+    FROM r
 ), b AS (
-    SELECT line, record, unnest(CAST(list AS JSON[])) AS o FROM r WHERE list IS NOT NULL
-    UNION ALL
-    SELECT line, record, j FROM r WHERE list IS NULL AND coalesce(j->>'$.startTime', j->>'$.start_time') IS NOT NULL
-), c AS MATERIALIZED (
-    SELECT line, record, o->>'$.name' AS name, o->>'$.type' AS type,
-           to_text(coalesce(o->>'$.traceId', o->>'$.trace_id')) AS trace_id, to_text(o->>'$.id') AS span_id,
-           to_text(coalesce(o->>'$.parentObservationId', o->>'$.parent_observation_id')) AS parent_id,
-           iso_in_ns(coalesce(o->>'$.startTime', o->>'$.start_time'), NULL) AS start_ns,
-           iso_in_ns(coalesce(o->>'$.endTime', o->>'$.end_time'), NULL) AS end_ns,
-           iso_in_ns(coalesce(o->>'$.completionStartTime', o->>'$.completion_start_time'), NULL) AS first_ns,
-           o->>'$.level' = 'ERROR' AS bad, CASE WHEN o->>'$.level' = 'ERROR' THEN coalesce(o->>'$.statusMessage', o->>'$.status_message') END AS why,
-           CASE json_type(coalesce(o->'$.usageDetails', o->'$.usage_details')) WHEN 'OBJECT' THEN coalesce(o->'$.usageDetails', o->'$.usage_details')
-                WHEN 'VARCHAR' THEN valid_json(coalesce(o->>'$.usageDetails', o->>'$.usage_details')) END AS usage,
-           CASE json_type(coalesce(o->'$.costDetails', o->'$.cost_details')) WHEN 'OBJECT' THEN coalesce(o->'$.costDetails', o->'$.cost_details')
-                WHEN 'VARCHAR' THEN valid_json(coalesce(o->>'$.costDetails', o->>'$.cost_details')) END AS costs,
-           valid_json(coalesce(o->>'$.modelParameters', o->>'$.model_parameters')) AS parameters,
-           coalesce(o->>'$.model', o->>'$.providedModelName', o->>'$.provided_model_name') AS model,
-           -- downloads keep the sides of the usage beside a total: both 0 is unset
-           CASE WHEN to_count(o->>'$.totalUsage') > 0 OR to_count(o->>'$.inputUsage') + to_count(o->>'$.outputUsage') > 0 THEN o->>'$.inputUsage' END AS input_usage,
-           CASE WHEN to_count(o->>'$.totalUsage') > 0 OR to_count(o->>'$.inputUsage') + to_count(o->>'$.outputUsage') > 0 THEN o->>'$.outputUsage' END AS output_usage,
-           CASE WHEN json_type(coalesce(o->'$.toolDefinitions', o->'$.tool_definitions')) = 'OBJECT' THEN to_json(list_transform(json_keys(coalesce(o->'$.toolDefinitions', o->'$.tool_definitions')), lambda n: {'name': n})) END AS tools
+    SELECT line, record, CASE WHEN list IS NULL THEN started ELSE list <> '[]' END AS observed, unnest(CASE WHEN list <> '[]' THEN CAST(list AS JSON[]) ELSE [CAST(j AS JSON)] END) AS o FROM l
+), o AS (
+    -- one pass a record, whatever spelling it has
+    SELECT line, record, observed, from_json(o, '{"name": "VARCHAR", "type": "VARCHAR", "traceId": "VARCHAR", "trace_id": "VARCHAR", "id": "VARCHAR",
+        "parentObservationId": "VARCHAR", "parent_observation_id": "VARCHAR", "startTime": "VARCHAR", "start_time": "VARCHAR", "endTime": "VARCHAR", "end_time": "VARCHAR",
+        "completionStartTime": "VARCHAR", "completion_start_time": "VARCHAR", "level": "VARCHAR", "statusMessage": "VARCHAR", "status_message": "VARCHAR",
+        "usageDetails": "VARCHAR", "usage_details": "VARCHAR", "costDetails": "VARCHAR", "cost_details": "VARCHAR", "modelParameters": "VARCHAR",
+        "model_parameters": "VARCHAR", "model": "VARCHAR", "providedModelName": "VARCHAR", "provided_model_name": "VARCHAR", "toolDefinitions": "VARCHAR", "tool_definitions": "VARCHAR",
+        "inputUsage": "VARCHAR", "outputUsage": "VARCHAR", "totalUsage": "VARCHAR"}') AS v
     FROM b
+), c AS MATERIALIZED (
+    SELECT line, record, observed, v.name AS name, v.type AS type,
+           to_text(coalesce(v.traceId, v.trace_id)) AS trace_id, to_text(v.id) AS span_id,
+           to_text(coalesce(v.parentObservationId, v.parent_observation_id)) AS parent_id,
+           iso_in_ns(coalesce(v.startTime, v.start_time), NULL) AS start_ns,
+           iso_in_ns(coalesce(v.endTime, v.end_time), NULL) AS end_ns,
+           iso_in_ns(coalesce(v.completionStartTime, v.completion_start_time), NULL) AS first_ns,
+           coalesce(v.level = 'ERROR', false) AS bad, CASE WHEN v.level = 'ERROR' THEN coalesce(v.statusMessage, v.status_message) END AS why,
+           -- an object, or text that holds one
+           TRY(from_json(CASE WHEN coalesce(v.usageDetails, v.usage_details)[1] = '{' THEN coalesce(v.usageDetails, v.usage_details) END,
+               '{"prompt_tokens": "VARCHAR", "input_tokens": "VARCHAR", "input": "VARCHAR", "input_cached_tokens": "VARCHAR", "input_cache_read": "VARCHAR",
+                 "input_cache_creation": "VARCHAR", "cache_read_input_tokens": "VARCHAR", "prompt_tokens_details": {"cached_tokens": "VARCHAR"},
+                 "completion_tokens": "VARCHAR", "output_tokens": "VARCHAR", "output": "VARCHAR", "output_reasoning_tokens": "VARCHAR",
+                 "completion_tokens_details": {"reasoning_tokens": "VARCHAR"}, "prompt_details.cache_read": "VARCHAR", "completion_details.reasoning": "VARCHAR"}')) AS usage,
+           -- downloads keep the sides of the usage beside a total: both 0 is unset
+           CASE WHEN to_count(v.totalUsage) > 0 OR to_count(v.inputUsage) + to_count(v.outputUsage) > 0 THEN v.inputUsage END AS input_usage,
+           CASE WHEN to_count(v.totalUsage) > 0 OR to_count(v.inputUsage) + to_count(v.outputUsage) > 0 THEN v.outputUsage END AS output_usage,
+           TRY(from_json(CASE WHEN coalesce(v.costDetails, v.cost_details)[1] = '{' THEN coalesce(v.costDetails, v.cost_details) END,
+               '{"total": "VARCHAR", "total_cost": "VARCHAR"}')) AS costs,
+           TRY(from_json(CASE WHEN coalesce(v.modelParameters, v.model_parameters)[1] = '{' THEN coalesce(v.modelParameters, v.model_parameters) END,
+               '{"stream": "VARCHAR"}')) AS parameters,
+           coalesce(v.model, v.providedModelName, v.provided_model_name) AS model,
+           json_keys(valid_json(coalesce(v.toolDefinitions, v.tool_definitions))) AS tools
+    FROM o
 ), e AS MATERIALIZED (
-    SELECT * EXCLUDE (bad), coalesce(bad, false) AS bad, span_role_word(type) AS said,
-           span_map(['langfuse.observation.model.name', 'gen_ai.tool.definitions', 'error.type', 'gen_ai.usage.input_tokens', 'gen_ai.usage.output_tokens',
-                     'gen_ai.usage.cache_read.input_tokens', 'gen_ai.usage.reasoning_tokens'],
-                    [model, CAST(tools AS VARCHAR), why,
-                     CASE WHEN coalesce(usage->>'$.input', usage->>'$.prompt_tokens', usage->>'$.input_tokens') IS NULL THEN input_usage END,
-                     CASE WHEN coalesce(usage->>'$.output', usage->>'$.completion_tokens', usage->>'$.output_tokens') IS NULL THEN output_usage END,
-                     usage->>'$."prompt_details.cache_read"', usage->>'$."completion_details.reasoning"']) AS m
+    SELECT *, span_role_word(type) AS said, {
+        'request_id': CAST(NULL AS VARCHAR), 'model': present(model), 'provider': CAST(NULL AS VARCHAR), 'replica': CAST(NULL AS VARCHAR),
+        -- cached input is counted apart: the prompt is the sum of what begins with input
+        'prompt_tokens': to_count(coalesce(CASE WHEN coalesce(usage.input, usage.prompt_tokens, usage.input_tokens) IS NULL THEN present(input_usage) END,
+            usage.prompt_tokens, usage.input_tokens, CAST(TRY_CAST(usage.input AS BIGINT)
+             + coalesce(TRY_CAST(coalesce(usage.input_cached_tokens, usage.input_cache_read) AS BIGINT), 0)
+             + coalesce(TRY_CAST(usage.input_cache_creation AS BIGINT), 0) AS VARCHAR))),
+        'cached_tokens': to_count(coalesce(present(usage."prompt_details.cache_read"), usage.prompt_tokens_details.cached_tokens, usage.input_cached_tokens, usage.input_cache_read, usage.cache_read_input_tokens)),
+        'completion_tokens': to_count(coalesce(CASE WHEN coalesce(usage.output, usage.completion_tokens, usage.output_tokens) IS NULL THEN present(output_usage) END,
+            usage.completion_tokens, usage.output_tokens,
+            CAST(TRY_CAST(usage.output AS BIGINT) + coalesce(TRY_CAST(usage.output_reasoning_tokens AS BIGINT), 0) AS VARCHAR))),
+        'reasoning_tokens': to_count(coalesce(present(usage."completion_details.reasoning"), usage.completion_tokens_details.reasoning_tokens, usage.output_reasoning_tokens)),
+        'streamed': to_bool(parameters.stream), 'tool_names': array_to_string(list_sort(list_distinct(tools)), ','), 'sees_request': tools IS NOT NULL,
+        'n_choices': CAST(NULL AS INTEGER), 'http_status': TRY_CAST(nullif(regexp_extract(why, '\b([45]\d\d)\b', 1), '') AS INTEGER),
+        'cost': to_money(coalesce(costs.total, costs.total_cost)), 'tool': CAST(NULL AS VARCHAR)} AS work
     FROM c
 ), f AS MATERIALIZED (
     SELECT *, CASE WHEN said <> 'other' THEN said WHEN parent_id IS NULL AND trace_id IS NOT NULL AND end_ns IS NOT NULL AND upper(type) = 'SPAN' THEN 'root' ELSE 'other' END AS role,
-           span_fault(start_ns, end_ns) AS fault, span_state(bad, why) AS state, span_failure(bad, why) AS failure, span_work(m, usage, costs, parameters) AS work
+           span_fault(start_ns, end_ns) AS fault, span_state(bad, why) AS state, span_failure(bad, why) AS failure,
+           span_ttft(start_ns, end_ns, first_ns, CAST(NULL AS BIGINT), work.completion_tokens) AS ttft
     FROM e
-), w AS MATERIALIZED (
-    SELECT *, span_ttft(start_ns, end_ns, first_ns, work.ttft_ns, work.completion_tokens) AS ttft FROM f
+), s AS (
+    SELECT line, record, observed,
+           unnest(span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work, 1000000))
+    FROM f
 )
-SELECT line, record, unnest(span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work, 1000000))
-FROM w
-UNION ALL BY NAME
-SELECT line, record, 'not_request' AS kind, 'no_observation' AS reason
-FROM r WHERE NOT EXISTS (FROM w WHERE w.line = r.line AND w.record = r.record)
+SELECT * EXCLUDE (observed)
+    REPLACE (CASE WHEN observed THEN kind ELSE 'not_request' END AS kind, CASE WHEN observed THEN reason ELSE 'no_observation' END AS reason)
+FROM s

@@ -9,6 +9,7 @@
 -- observer: engine
 -- observes: attempt_id, observer, e2e_ns, ttft_ns, ttft_basis, prefill_ns, prefill_basis, decode_ns, decode_basis, resolution_ns, prompt_tokens,
 --   cached_tokens, completion_tokens, status, error_kind
+-- one_row: part
 -- hint: the log has neither request id nor time of day nor the wait for a slot. Responses kept beside it (llamacpp_response) have the same timings: --join finds
 --   them by these
 -- traps: one request is five lines or more, older builds print the timings as one record of several lines ; total time is prompt + eval, not wall time ; tokens

@@ -8,6 +8,7 @@
 -- resolution: 1us
 -- observer: gateway
 -- observes: request_id, attempt_id, turn_id, replica, model, observer, arrival_ns, e2e_ns, queue_ns, queue_basis, resolution_ns, status, error_kind
+-- one_row: part
 -- hint: the default sampler keeps one trace in ten: OTEL_TRACES_SAMPLER_ARG=1. Tokens and first token are not in it: add the engines' spans. The default exporter
 --   prints to the console in no OTLP form
 -- traps: the chosen endpoint is the first of top_endpoints, which stand in the span of the picker, below the request ; the wait for admission is inside

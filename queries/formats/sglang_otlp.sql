@@ -9,6 +9,7 @@
 -- observer: engine
 -- observes: request_id, attempt_id, turn_id, replica, model, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, queue_ns, queue_basis, prefill_ns,
 --   prefill_basis, decode_ns, decode_basis, resolution_ns, prompt_tokens, cached_tokens, completion_tokens, status, error_kind
+-- one_row: part
 -- hint: SGLANG_TRACE_LEVEL of 1 at least, else there is no queue. The host is the replica
 -- traps: time_in_model_prefill includes the queue here though vLLM's attribute of that name does not, so the child spans are used ; one request is a tree: root, a
 --   span a process, phases below ; each tensor-parallel rank repeats the phases: the longest counts ; a retracted request waits more than once ;

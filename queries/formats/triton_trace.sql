@@ -8,6 +8,7 @@
 -- resolution: 1ns
 -- observer: engine
 -- observes: request_id, model, observer, e2e_ns, queue_ns, queue_basis, resolution_ns, status, error_kind
+-- one_row: part
 -- hint: the default rate traces one request in 1000: set rate=1. Tokens, first token, status and time of day are not in it: join a gateway's log by
 --   request_id. Backends with in-flight batching queue inside, so their queue looks like compute
 -- traps: one request is a dozen objects, grouped by id, out of order ; GRPC_WAITREAD_START is when the server began to wait, long before the request ;

@@ -8,6 +8,7 @@
 -- resolution: 1s
 -- observer: engine
 -- observes: request_id, observer, e2e_ns, resolution_ns, status, error_kind
+-- one_row: part
 -- hint: this log is the only place of vLLM where abandoned requests show; their times and the good ones' come from its spans (vllm_otlp) or from the gateway
 -- traps: whole seconds ; no year and no zone ; a good request has no end unless outputs are logged too ; two lines tell one abort ; internal ids have eight characters
 --   more ; a request id may be used twice ; a finished stream says streaming_complete and not its reason ; requests refused with 400 or 404 have no line

@@ -19,29 +19,37 @@
 -- notes: unit_ns = durations in nanoseconds, told by the length of the span ; unit_us = durations in microseconds, told by the length of the span ;
 --   unit_ms = durations in milliseconds, told by the length of the span
 WITH r AS (
-    SELECT line, record, j, coalesce(j->'$.resourceSpans', j->'$.resource_spans', j->'$.batches') AS resource_spans,
-           strpos(CAST(j AS VARCHAR), 'llm_request') > 0 AS has_request
-    FROM raw
+    SELECT line, record, j, strpos(CAST(j AS VARCHAR), 'llm_request') > 0 AS has_request FROM raw
+), p AS (
+    -- one pass a record, in every spelling
+    SELECT line, record, j, from_json(j, '{
+        "resourceSpans": [{"resource": "JSON", "scopeSpans": [{"spans": ["JSON"]}], "scope_spans": [{"spans": ["JSON"]}], "instrumentationLibrarySpans": [{"spans": ["JSON"]}]}],
+        "resource_spans": [{"resource": "JSON", "scopeSpans": [{"spans": ["JSON"]}], "scope_spans": [{"spans": ["JSON"]}], "instrumentationLibrarySpans": [{"spans": ["JSON"]}]}],
+        "batches": [{"resource": "JSON", "scopeSpans": [{"spans": ["JSON"]}], "scope_spans": [{"spans": ["JSON"]}], "instrumentationLibrarySpans": [{"spans": ["JSON"]}]}]}') AS v
+    FROM r WHERE has_request
 ), a AS (
-    SELECT line, record, resource_span->'$.resource' AS resource,
-           coalesce(resource_span->'$.scopeSpans', resource_span->'$.scope_spans', resource_span->'$.instrumentationLibrarySpans') AS scopes
-    FROM (SELECT line, record, unnest(CAST(resource_spans AS JSON[])) AS resource_span FROM r WHERE has_request AND resource_spans IS NOT NULL)
+    SELECT line, record, s.resource AS resource, coalesce(s.scopeSpans, s.scope_spans, s.instrumentationLibrarySpans) AS scopes
+    FROM (SELECT line, record, unnest(coalesce(v.resourceSpans, v.resource_spans, v.batches)) AS s FROM p)
 ), b AS (
-    SELECT line, record, resource, unnest(CAST(scope->'$.spans' AS JSON[])) AS span
-    FROM (SELECT line, record, resource, unnest(CAST(scopes AS JSON[])) AS scope FROM a)
+    SELECT line, record, resource, unnest(scope.spans) AS span FROM (SELECT line, record, resource, unnest(scopes) AS scope FROM a)
     UNION ALL
     -- a span on its own, as some stores export it
-    SELECT line, record, j->'$.resource', j FROM r WHERE has_request AND resource_spans IS NULL
+    SELECT line, record, j->'$.resource', CAST(j AS JSON) FROM p WHERE coalesce(v.resourceSpans, v.resource_spans, v.batches) IS NULL
+), f AS (
+    SELECT line, record, resource, from_json(span, '{"name": "VARCHAR", "traceId": "VARCHAR", "trace_id": "VARCHAR", "spanId": "VARCHAR", "span_id": "VARCHAR", "parentSpanId": "VARCHAR", "parent_span_id": "VARCHAR",
+        "startTimeUnixNano": "VARCHAR", "start_time_unix_nano": "VARCHAR", "endTimeUnixNano": "VARCHAR", "end_time_unix_nano": "VARCHAR",
+        "status": {"code": "VARCHAR"}, "attributes": "JSON"}') AS span
+    FROM b
 ), c AS (
-    SELECT line, record, otlp_attrs(span->'$.attributes') AS attrs,
+    SELECT line, record, otlp_attrs(span.attributes) AS attrs,
            otlp_attrs(coalesce(resource->'$.attributes', resource)) AS res,
-           otlp_id(coalesce(span->>'$.traceId', span->>'$.trace_id')) AS trace_id,
-           otlp_id(coalesce(span->>'$.spanId', span->>'$.span_id')) AS span_id,
-           otlp_id(coalesce(span->>'$.parentSpanId', span->>'$.parent_span_id')) AS parent_id,
-           ns_ns(coalesce(span->>'$.startTimeUnixNano', span->>'$.start_time_unix_nano')) AS start_ns,
-           ns_ns(coalesce(span->>'$.endTimeUnixNano', span->>'$.end_time_unix_nano')) AS end_ns,
-           span->>'$.status.code' AS status_code
-    FROM b WHERE span->>'$.name' = 'llm_request'
+           otlp_id(coalesce(span.traceId, span.trace_id)) AS trace_id,
+           otlp_id(coalesce(span.spanId, span.span_id)) AS span_id,
+           otlp_id(coalesce(span.parentSpanId, span.parent_span_id)) AS parent_id,
+           ns_ns(coalesce(span.startTimeUnixNano, span.start_time_unix_nano)) AS start_ns,
+           ns_ns(coalesce(span.endTimeUnixNano, span.end_time_unix_nano)) AS end_ns,
+           span.status.code AS status_code
+    FROM f WHERE span.name = 'llm_request'
 ), d AS (
     SELECT * EXCLUDE (attrs, res), TRY(end_ns - start_ns) AS span_ns,
            otlp_attr(attrs, 'gen_ai.latency.e2e') AS e2e_s,

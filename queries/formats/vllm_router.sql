@@ -8,6 +8,7 @@
 -- resolution: 1us
 -- observer: gateway
 -- observes: request_id, turn_id, replica, observer, arrival_ns, ttft_ns, ttft_basis, resolution_ns, status
+-- one_row: part
 -- hint: the log says which engine got which request and when, and nothing of the end: add the engines' spans (vllm_otlp) and join
 -- traps: no line tells that a request ended or how, so status ok means only "was sent" ; with prefill and decode apart one request has two Routing lines, and its
 --   TTFT is told by a line of its own ; process time is the router's own ; lines hold ANSI colours ; session id None is none

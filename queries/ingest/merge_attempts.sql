@@ -12,8 +12,7 @@ SELECT * EXCLUDE (kind, reason, note)
         coalesce(weight, 1) AS weight
     ),
     $files[(line >> 40) + 1] AS file_id,
-    $format AS format,
-    hash(*COLUMNS(* EXCLUDE (line, record, kind, reason, note))) AS content_hash
+    $format AS format
 FROM staged
 WHERE coalesce(kind, 'attempt') = 'attempt'
   AND (line, record) NOT IN (SELECT (line, record) FROM repeated)

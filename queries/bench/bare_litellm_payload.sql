@@ -1,4 +1,4 @@
--- name: bench/ingest_bare
+-- name: bench/bare_litellm_payload
 -- What a bare DuckDB does with the generated log: the columns that hedgectl fills from it, exact integers, a unique key. $path.
 CREATE TABLE bare (
     request_id VARCHAR, attempt_id VARCHAR PRIMARY KEY, turn_id VARCHAR, replica VARCHAR, model VARCHAR, route VARCHAR, provider VARCHAR,
