@@ -23,6 +23,13 @@ def test_a_small_run_is_a_valid_document() -> None:
     assert "rows 300" in row["text"]
 
 
+def test_many_small_files_are_all_read() -> None:
+    (row,) = bench.run("files", files=40)["cases"]
+    assert "files 40" in row["text"]
+    with pytest.raises(UsageError):
+        bench.run("files", files=1)
+
+
 def test_what_is_not_there_is_a_usage_error() -> None:
     for wrong in (
         lambda: bench.run("nothing"),
