@@ -136,6 +136,17 @@ def test_no_record_breaks_it_and_none_vanishes(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "path"), FILES, ids=IDS)
+def test_requests_that_share_a_record_have_ids_of_their_own(name: str, path: Path) -> None:
+    # reading makes an id of the place of the record: of requests that share one it would make a single request
+    places = [
+        (r["line"], r["record"])
+        for r in rows_of(name, path)
+        if r.get("kind", "attempt") == "attempt" and not {"request_id", "attempt_no", "cause"} & r.keys()
+    ]
+    assert len(places) == len(set(places))
+
+
+@pytest.mark.parametrize(("name", "path"), FILES, ids=IDS)
 def test_golden_rows(name: str, path: Path) -> None:
     if path.stat().st_size > MAX_BYTES:
         return

@@ -7,14 +7,15 @@
 -- clock: client wall clock, epoch nanoseconds
 -- resolution: 1ns
 -- observer: client
--- observes: observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns, status, error_kind, streamed, closed_loop
+-- observes: request_id, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns, status, error_kind, streamed, closed_loop
 -- hint: tokens are not counted in this file: keep usage in the responses and read it elsewhere, or join the engine's log
 -- traps: nanoseconds of 19 digits, which a double cannot hold ; empty and [DONE] responses at the end have times too: the last time with content counts ; a
 --   request without responses failed and its duration is unknown ; concurrency mode waits for answers
 WITH e AS (
     SELECT line, record, unnest(TRY_CAST(j->'$.experiments' AS JSON[])) AS x FROM raw
 ), q AS (
-    SELECT line, record, x->>'$.experiment.mode' AS mode, unnest(TRY_CAST(x->'$.requests' AS JSON[])) AS r FROM e
+    SELECT line, record, mode, run, unnest(requests) AS r, generate_subscripts(requests, 1) AS i
+    FROM (SELECT line, record, x->>'$.experiment.mode' AS mode, left(md5(CAST(x AS VARCHAR)), 12) AS run, TRY_CAST(x->'$.requests' AS JSON[]) AS requests FROM e)
 ), f AS (
     SELECT *, ns_ns(r->>'$.timestamp') AS start_ns, TRY_CAST(r->'$.response_timestamps' AS BIGINT[]) AS stamps,
            TRY_CAST(r->'$.response_outputs' AS JSON[]) AS outputs
@@ -31,7 +32,8 @@ WITH e AS (
     SELECT *, CASE WHEN start_ns IS NULL OR start_ns <= 0 THEN 'bad_time' WHEN e2e < 0 THEN 'negative_duration' WHEN e2e > 86400000000000 THEN 'duration_out_of_range' END AS bad FROM k
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
-       'client' AS observer, start_ns AS arrival_ns, CASE WHEN NOT failed THEN e2e END AS e2e_ns,
+       -- no id is written: the run's own content and the position in it
+       run || '-' || (i - 1) AS request_id, 'client' AS observer, start_ns AS arrival_ns, CASE WHEN NOT failed THEN e2e END AS e2e_ns,
        -- one response is a whole answer: its first token is unknown
        CASE WHEN n > 1 AND NOT failed AND first > 0 AND first <= e2e THEN first END AS ttft_ns, CASE WHEN n > 1 AND NOT failed AND first > 0 AND first <= e2e THEN 'first_token' END AS ttft_basis,
        CAST(1 AS BIGINT) AS resolution_ns, CASE WHEN n = 0 OR failed THEN 'error' ELSE 'ok' END AS status, CASE WHEN n = 0 OR failed THEN 'upstream' END AS error_kind,

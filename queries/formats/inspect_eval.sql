@@ -7,7 +7,7 @@
 -- clock: wall clock of the evaluation
 -- resolution: 1us
 -- observer: client
--- observes: attempt_id, turn_id, route, model, observer, arrival_ns, e2e_ns, resolution_ns, prompt_tokens, cached_tokens, completion_tokens,
+-- observes: request_id, attempt_id, turn_id, route, model, observer, arrival_ns, e2e_ns, resolution_ns, prompt_tokens, cached_tokens, completion_tokens,
 --   reasoning_tokens, status, error_kind, cache_hit, tools_offered, tool_names, n_choices, weight
 -- hint: no first token is logged: read the engines' spans or the gateway's log for it. One row is a model call, a sample is a turn of tools and calls
 -- traps: completed minus timestamp holds the framework's own waits and retries, output.time is the call ; input_tokens of some providers leave
@@ -37,7 +37,8 @@ SELECT line, record,
        CASE WHEN fault IS NOT NULL THEN 'reject' WHEN event = 'model' THEN 'attempt' WHEN e2e IS NULL THEN 'not_request' ELSE 'tool' END AS kind,
        CASE WHEN fault IS NOT NULL THEN fault WHEN event = 'tool' AND e2e IS NULL THEN 'tool_unfinished' END AS reason,
        CASE WHEN event = 'model' AND failure = 'unfinished' THEN 'never_finished' END AS note,
-       CASE WHEN event = 'model' THEN id END AS attempt_id, turn_id, route, model, 'client' AS observer, start_ns AS arrival_ns,
+       -- without an id of its own a call is told by its start
+       CASE WHEN event = 'model' THEN coalesce(id, turn_id || '/' || start_ns) END AS request_id, CASE WHEN event = 'model' THEN id END AS attempt_id, turn_id, route, model, 'client' AS observer, start_ns AS arrival_ns,
        CASE WHEN event = 'tool' OR failure IS NULL OR failure IN ('timeout', 'client_gone') THEN e2e END AS e2e_ns, CAST(1000 AS BIGINT) AS resolution_ns,
        coalesce(TRY(to_count(usage->>'$.total_tokens') - to_count(usage->>'$.output_tokens')), to_count(usage->>'$.input_tokens')) AS prompt_tokens,
        to_count(usage->>'$.input_tokens_cache_read') AS cached_tokens, to_count(usage->>'$.output_tokens') AS completion_tokens, to_count(usage->>'$.reasoning_tokens') AS reasoning_tokens,
