@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +22,7 @@ def scanned(records: Records) -> list[tuple[int, int, str | None]]:
     con.register("block", feed)
     query = "SELECT line, record, rtrim(t, chr(10)) FROM block ORDER BY line, record"
     twice = [con.execute(query).fetchall() for _ in range(2)]
+    feed.parts = []
     con.close()
     assert twice[0] == twice[1]
     return twice[0]
@@ -40,6 +44,18 @@ def test_blocks_texts_and_hidden_records_come_back_in_their_places() -> None:
     assert [records.text(i) for i in (0, 2, 4, len(records) - 1)] == ["small", "block", "line 1 é", "two ?"]
     assert scanned(records.cut(2, 6)) == want[2:6]
     assert records.at_lines([50_000]) == [40_003, 40_004]
+
+
+def test_what_was_scanned_is_not_kept() -> None:
+    """DuckDB opens a stream for the schema of every statement and forgets it: 5 million rows once took 7 GB."""
+    gathered = Gathered()
+    gathered.add([1], [0], ["one"])
+    records = gathered.done()
+    kept = weakref.ref(records.parts[0].lines)
+    assert scanned(records) == [(1, 0, "one")]
+    del gathered, records
+    gc.collect()
+    assert kept() is None
 
 
 def test_nothing_gathered_is_nothing_scanned() -> None:

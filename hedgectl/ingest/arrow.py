@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,8 +117,17 @@ class Feed:
         """A capsule with a stream over the parts."""
         key = next(_keys)
         stream = _Stream(_get_schema, _get_next, _last_error, _free_stream, key)
-        _alive[key] = (stream, iter([part for part in self.parts if len(part.lines)]))
+        _alive[key] = (stream, self._rest())
         return _new_capsule(ctypes.addressof(stream), b"arrow_array_stream", None)
+
+    def _rest(self) -> Iterator[Part]:
+        """The parts, by their place: DuckDB opens streams only for their schema and never gives them back, and such a one must not
+        keep the bytes of a log."""
+        place = 0
+        while place < len(self.parts):
+            if len(self.parts[place].lines):
+                yield self.parts[place]
+            place += 1
 
 
 # What DuckDB still holds: it gives it back by ``release``, at a time of its own. The callbacks live as long as the process.
