@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from hedgectl.model import SlowSeries
-from hedgectl.sim.inputs import OFF, SIGNALS, Jobs, Law, Rule
+from hedgectl.sim.inputs import OFF, Jobs, Law, Rule
+from hedgectl.sim.layout import SIGNALS
 
 
 def random_case(seed: int) -> tuple[Jobs, Law, Rule]:
@@ -59,6 +60,7 @@ def random_case(seed: int) -> tuple[Jobs, Law, Rule]:
         cancel_lag=maybe(0.3, 0.07, 0.0),
         healthy_limit=0.3,
         suppress={name: float(rng.choice([0.0, 0.1, 0.5, 2.0])) for name in SIGNALS if rng.random() < 0.12},
+        suppress_below={name: float(rng.choice([0.05, 0.5])) for name in SIGNALS if rng.random() < 0.04},
     )
     jobs = Jobs.of(
         np.sort(rng.uniform(0, n * 0.03, n)),

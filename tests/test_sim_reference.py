@@ -25,11 +25,11 @@ def test_kernel_agrees_with_the_naive_reference(seed: int) -> None:
         np.testing.assert_allclose(got.request[name], expected, rtol=0, atol=1e-6, err_msg=name)
     assert list(got.request["status"]) == [call.status for call in want.calls]
     assert list(got.request["sent"]) == [call.sent for call in want.calls]
-    winners = [call.winner.request * jobs.attempts + call.winner.number if call.winner else -1 for call in want.calls]
-    assert list(got.request["winner"]) == winners
+    assert list(got.request["winner"]) == [call.winner.number if call.winner else -1 for call in want.calls]
     for name in ("sent", "enqueued", "admitted", "first", "end", "gpu", "kv", "decoded"):
         expected = [[getattr(x, name) for x in call.copies] for call in want.calls]
-        np.testing.assert_allclose(got.attempt[name], expected, rtol=1e-9, atol=1e-6, err_msg=name)
+        found = got.kv_token_s() if name == "kv" else got.attempt[name]
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6, err_msg=name)
     assert [list(row) for row in got.attempt["replica"]] == [[x.replica for x in y.copies] for y in want.calls]
     assert [list(row) for row in got.attempt["state"]] == [[x.state for x in y.copies] for y in want.calls]
     assert int(got.run["hedges"]) == want.hedges
@@ -44,7 +44,7 @@ def test_random_cases_reach_every_feature() -> None:
         jobs, law, rule = random_case(seed)
         o = run(jobs, law, rule)
         seen["hedged"] += int(o.run["hedges"])
-        seen["won"] += int(np.sum((o.request["winner"] >= 0) & (o.request["winner"] % jobs.attempts > 0)))
+        seen["won"] += int(np.sum(o.request["winner"] > 0))
         seen["timed out"] += int(np.sum(o.request["status"] == c.TIMED_OUT))
         seen["errored"] += int(np.sum(o.request["status"] == c.ERRORED))
         seen["refused"] += sum(int(o.run[f"refused_{r}"]) for r in ("budget", "suppressed", "ineligible", "deadline"))

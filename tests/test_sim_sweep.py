@@ -459,3 +459,17 @@ def test_a_fleet_at_the_brink_is_told_as_such() -> None:
     assert told(None, "engine_runs_on") == ["near_collapse"]
     assert told(0.05, "engine_runs_on") == []
     assert told(None, "frees_engine") == []
+
+
+@pytest.mark.parametrize(
+    ("op", "queue", "sent"),
+    [(">", 2.0, True), (">=", 2.0, False), ("<", 2.0, True), ("<=", 2.0, False), (">", 1.9, False), ("<", 2.1, False)],
+)
+def test_a_condition_holds_at_its_limit_as_its_operator_says(op: str, queue: float, sent: bool) -> None:
+    """Two engines that serve one at a time, two in each queue when the first asks for its copy."""
+    w = Workload.of(np.arange(6) * 0.01, np.full(6, 10.0), np.full(6, 1000.0), replica=np.arange(6) % 2)
+    engines = Fleet(Fact(2, "config"), Fact(1, "config"), Fact(120_000, "config"), confirmed=True)
+    s = ready(w, service(SlowSeries.none(2)), engines)
+    spec = Spec("response", 5.0, suppress=(("waiting_requests_per_replica", op, queue),))
+    arm = sweep.play(s, load.at(w, 1.0, 0), spec, NONE, "as_logged", exact=True)
+    assert (arm.hedges > 0) == sent

@@ -16,7 +16,7 @@ from hedgectl.sim import layout, load
 from hedgectl.sim.inputs import OFF
 from hedgectl.sim.load import Load, Span
 from hedgectl.sim.run import run
-from hedgectl.sim.scenario import Assumed, Setting, Spec, discipline, jobs_of, law_of, rule_of
+from hedgectl.sim.scenario import Assumed, Setting, Spec, discipline, jobs_of, law_of, limits_of, rule_of
 
 
 @dataclass(slots=True, eq=False)
@@ -119,7 +119,7 @@ class ReplayProjector:
         points = {
             metric: Points(
                 int(document[f"{metric}_ms"]["n"]),
-                {p: found.quantile(metric, p) for p in (*self.percentiles, 1.0)},
+                found.quantiles(metric, (*self.percentiles, 1.0)),
                 document[f"{metric}_ms"],
             )
             for metric in ("e2e", "ttft")
@@ -151,7 +151,7 @@ def spec_of(candidate: Candidate) -> Spec:
         choose=target.choose,
         different_replica=target.different_replica,
         different_pool=target.different_pool,
-        suppress=tuple((s.signal, s.value) for s in candidate.suppress),
+        suppress=limits_of(candidate.suppress),
         eligible=candidate.eligible,
     )
 

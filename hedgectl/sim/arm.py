@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +56,7 @@ class Arm:
         answered = q["status"] == layout.ANSWERED
         won = np.zeros((n, k), dtype=bool)
         good = np.flatnonzero(answered)
-        won[good, q["winner"][good] % k] = True
+        won[good, q["winner"][good]] = True
         sent = x["state"] != layout.NONE
         lost = sent & ~won
         hedged = np.flatnonzero(q["sent"] > 1)
@@ -68,8 +69,8 @@ class Arm:
             copy_won, copy_tokens, loser_first = np.zeros(0, bool), np.zeros(0), np.zeros(0, bool)
         return cls(
             row=row,
-            arrival_s=q["arrival"].copy(),
-            e2e_s=q["end"] - q["arrival"],
+            arrival_s=o.jobs.arrival,
+            e2e_s=q["end"] - o.jobs.arrival,
             ttft_s=q["ttft"].copy(),
             answered=answered,
             timed_out=q["status"] == layout.TIMED_OUT,
@@ -79,7 +80,7 @@ class Arm:
             cancels=int(np.sum(~np.isnan(x["left"]) & (x["state"] != layout.FAILED) & answered[:, None])),
             refused={name: int(o.run[f"refused_{name}"]) for name in REFUSALS},
             gpu_s=_split(x["gpu"], lost),
-            kv_token_s=_split(x["kv"], lost),
+            kv_token_s=_split(o.kv_token_s(), lost),
             tokens=_split(x["decoded"], lost),
             busy_s=float(o.replica["busy"].sum()),
             copy_row=hedged,
@@ -101,6 +102,13 @@ class Arm:
         everything = np.concatenate((values, bounds))
         seen = np.arange(len(everything)) < len(values)
         return quantiles.kaplan_meier(everything, seen, p)[0]
+
+    def quantiles(self, metric: str, ps: Sequence[float]) -> dict[float, float | None]:
+        """`quantile` at each of `ps`; a million values are sorted once."""
+        values, bounds = self._values(metric)
+        if len(bounds) or not len(values):
+            return {p: self.quantile(metric, p) for p in ps}
+        return dict(zip(ps, np.quantile(values, ps).tolist(), strict=True))
 
     def _values(self, metric: str) -> tuple[Floats, Floats]:
         """Finished values, and lower bounds: a request that ran into the deadline is known to be longer."""

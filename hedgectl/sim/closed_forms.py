@@ -62,11 +62,11 @@ def _kept(o: Outcome) -> slice:
 
 
 def _times(o: Outcome) -> Floats:
-    return np.asarray((o.request["end"] - o.request["arrival"])[_kept(o)])
+    return np.asarray((o.request["end"] - o.jobs.arrival)[_kept(o)])
 
 
 def _waits(o: Outcome) -> Floats:
-    waits = o.attempt["admitted"][:, 0] - o.request["arrival"]
+    waits = o.attempt["admitted"][:, 0] - o.jobs.arrival
     return np.asarray(np.maximum(waits[_kept(o)], 0.0))
 
 
@@ -134,7 +134,7 @@ def _stretch(o: Outcome, p: Params) -> float:
     """E[T | S] / S for work in a narrow range."""
     found = [float(x) for x in re.findall(r"[0-9]+\.?[0-9]*", str(p["x"]))]
     low, high = (found[0], found[1]) if len(found) > 1 else (0.95 * found[0], 1.05 * found[0])
-    work = o.attempt["tokens"][:, 0][_kept(o)]
+    work = o.jobs.tokens[:, 0][_kept(o)]
     inside = (work >= low) & (work <= high)
     return float(_times(o)[inside].mean() / work[inside].mean())
 
@@ -278,7 +278,7 @@ FAMILIES: dict[str, Measure] = {
 
 
 def _all_times(o: Outcome) -> Floats:
-    return np.asarray(o.request["end"] - o.request["arrival"])
+    return np.asarray(o.request["end"] - o.jobs.arrival)
 
 
 def measure_of(name: str) -> Measure | None:

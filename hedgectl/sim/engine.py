@@ -4,7 +4,8 @@ Law (seconds at full speed, all multiplied by the replica's slowness): a decode 
 `decode_base + decode_per_sequence * n` and gives each one token; a prefill takes `work`. With `chunk` = 0 a prefill
 pauses decode. Else a step also computes up to `chunk - n` prompt tokens and takes the sum of both costs, also where
 nobody decodes: a prompt takes as many steps as it has such pieces, and at least one, after the step under way.
-Between two events all rates are constant, so nothing is done per token: dV = dt / (slowness * step).
+Between two events all rates are constant, so nothing is done per token: dV = dt / (slowness * step). A prefill without
+work is over as it starts and is no event of its own.
 """
 
 # The records have no static types: everything read from one is Any.
@@ -13,66 +14,66 @@ Between two events all rates are constant, so nothing is done per token: dV = dt
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from hedgectl.sim.heaps import add_decoding, remove_decoding, replica_changed
-from hedgectl.sim.jit import jit
-from hedgectl.sim.layout import (
-    DECODE,
-    DONE,
-    GATEWAY,
-    GOT_FIRST_TOKEN,
-    GOT_RESPONSE,
-    NOTHING,
-    PREFILL,
-    QUEUED,
-    State,
-)
+from hedgectl.sim.answers import got_first_token, got_response
+from hedgectl.sim.heaps import add_decoding, pop_decoding, remove_decoding, replica_changed
+from hedgectl.sim.jit import inlined, jit
+from hedgectl.sim.layout import DECODE, DONE, GATEWAY, PREFILL, QUEUED
+from hedgectl.sim.tables import attempt, change, prompt, replica, slot, tokens, work
 
 NEVER = 1e300
 DOOMED = -2  # attempt.place: leaves when its prefill is over
-AT_ONCE = 1e18  # tokens per second of a step that takes no time
+AT_ONCE = 1e-18  # seconds of a step that takes no time
 
 
-@jit
-def advance(s: State, r: int, t: float) -> None:
-    """Bring replica `r` from the time of its last change to `t`."""
-    rep = s.replica[r]
+@inlined
+def advance(g: Any, rep: Any, t: float) -> None:
+    """Bring replica `rep` from the time of its last change to `t`."""
     dt = t - rep.at
     rep.at = t
     if dt <= 0.0:
         return
-    if rep.running > 0 or rep.prefill >= 0:
-        rep.busy += dt
-        rep.virtual += dt * rep.rate_virtual
+    n = rep.running
+    inside = n
+    if rep.prefill >= 0:
+        inside += 1
         rep.work_left -= dt * rep.rate_work
-        rep.share += dt * rep.rate_share
         rep.prefilled += dt * rep.rate_prefill
-        rep.decoded += dt * rep.rate_virtual * rep.running
-    rep.area += dt * (rep.running + rep.queued + (1 if rep.prefill >= 0 else 0))
-    if rep.queued > 0 and rep.prefill < 0 and _fits(s, r, rep.head):
+    elif rep.queued > 0 and _fits(g, rep, rep.head):
         rep.idle_queued += dt
+    if inside > 0:
+        rep.busy += dt
+    if n > 0:
+        ahead = dt * rep.rate_virtual
+        rep.virtual += ahead
+        rep.decoded += ahead * n
+        rep.share += dt * rep.rate_share
+    rep.area += dt * (inside + rep.queued)
 
 
-@jit
-def _fits(s: State, r: int, a: int) -> bool:
+@inlined
+def _reserve(g: Any, a: int) -> float:
+    """Key-value tokens attempt `a` holds from admission to end; one larger than the cache is served alone."""
+    return min(prompt(g, a) + tokens(g, a), g.kv_capacity)
+
+
+@inlined
+def _fits(g: Any, rep: Any, a: int) -> bool:
     """A sequence is admitted if the batch has a place and the cache has room; alone it always is."""
-    g = s.run[0]
-    rep = s.replica[r]
     if rep.running >= g.cap:
         return False
-    return rep.running == 0 or rep.reserved + s.attempt[a].reserve <= g.kv_capacity
+    return rep.running == 0 or rep.reserved + _reserve(g, a) <= g.kv_capacity
 
 
-@jit
-def _unlink(s: State, r: int, a: int) -> None:
-    rep = s.replica[r]
-    x = s.attempt[a]
+@inlined
+def _unlink(g: Any, rep: Any, x: Any) -> None:
     if x.previous >= 0:
-        s.attempt[x.previous].next = x.next
+        attempt(g, x.previous).next = x.next
     else:
         rep.head = x.next
     if x.next >= 0:
-        s.attempt[x.next].previous = x.previous
+        attempt(g, x.next).previous = x.previous
     else:
         rep.tail = x.previous
     x.previous = -1
@@ -80,19 +81,20 @@ def _unlink(s: State, r: int, a: int) -> None:
     rep.queued -= 1
 
 
-@jit
-def enqueue(s: State, r: int, a: int, t: float) -> bool:
-    """Put attempt `a` at the end of the queue of `r`, which stands at time `t`. False: the queue is full."""
-    rep = s.replica[r]
-    if rep.queued >= s.run[0].queue_limit and not (rep.queued == 0 and rep.prefill < 0 and _fits(s, r, a)):
+@inlined
+def enqueue(g: Any, rep: Any, a: int, x: Any, t: float) -> bool:
+    """Put attempt `a` at the end of the queue of `rep`, which stands at time `t`. False: the queue is full."""
+    at_once = rep.queued == 0 and rep.prefill < 0 and _fits(g, rep, a)
+    if rep.queued >= g.queue_limit and not at_once:
         return False
-    x = s.attempt[a]
-    x.state = QUEUED
     x.enqueued = t
+    if at_once:
+        _start(g, rep, a, x, t)
+        return True
+    x.state = QUEUED
     x.previous = rep.tail
-    x.next = -1
     if rep.tail >= 0:
-        s.attempt[rep.tail].next = a
+        attempt(g, rep.tail).next = a
     else:
         rep.head = a
     rep.tail = a
@@ -100,198 +102,228 @@ def enqueue(s: State, r: int, a: int, t: float) -> bool:
     return True
 
 
-@jit
-def _admit(s: State, r: int, t: float) -> None:
-    """Start the prefill of the queue's head if the slot is free and it fits; nobody overtakes it."""
-    rep = s.replica[r]
-    if rep.prefill >= 0 or rep.head < 0 or not _fits(s, r, rep.head):
-        return
-    a = rep.head
-    _unlink(s, r, a)
-    x = s.attempt[a]
+@inlined
+def _start(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
+    """Admit attempt `a` to the free prefill slot."""
     x.state = PREFILL
     x.admitted = t
-    rep.prefill = a
-    rep.work_left = x.work * rep.static
-    # sequences join at whole steps, so virtual time tells where the step under way stands
-    rep.under_way = math.ceil(rep.virtual - 1e-6) - rep.virtual if rep.running > 0 else 0.0
-    rep.prefilled0 = rep.prefilled
-    rep.reserved += x.reserve
-    rep.prompts += x.prompt
+    rep.reserved += _reserve(g, a)
+    rep.prompts += prompt(g, a)
     rep.reserved_max = max(rep.reserved_max, rep.reserved)
     rep.running_max = max(rep.running_max, rep.running + 1)
+    rep.prefill = a
+    rep.prefilled0 = rep.prefilled
+    seconds = work(g, a)
+    if seconds > 0.0:
+        rep.work_left = seconds * rep.static
+        # sequences join at whole steps, so virtual time tells where the step under way stands
+        rep.under_way = math.ceil(rep.virtual - 1e-6) - rep.virtual if rep.running > 0 else 0.0
+    else:
+        _skip_prefill(g, rep, a, x, t)
+
+
+@inlined
+def _admit(g: Any, rep: Any, t: float) -> None:
+    """Start the prefill of the queue's head if the slot is free and it fits; nobody overtakes it."""
+    while rep.head >= 0 and rep.prefill < 0 and _fits(g, rep, rep.head):
+        a = rep.head
+        x = attempt(g, a)
+        _unlink(g, rep, x)
+        _start(g, rep, a, x, t)
 
 
 @jit
-def _piece(s: State, r: int) -> float:
+def _piece(g: Any, rep: Any, seconds: float) -> float:
     """Prefill seconds in one step beside the running sequences: the prompt in equal pieces that fit the step's budget.
 
     The rest of the step under way counts as a step without prompt tokens, spread over all of them.
     """
-    g = s.run[0]
-    rep = s.replica[r]
-    work = s.attempt[rep.prefill].work
-    steps = math.ceil(work / (g.prefill_per_token * max(1.0, g.chunk - rep.running)) - 1e-9)
-    return work / (max(1, steps) + max(0.0, rep.under_way))
+    steps = math.ceil(seconds / (g.prefill_per_token * max(1.0, g.chunk - rep.running)) - 1e-9)
+    return seconds / (max(1, steps) + max(0.0, rep.under_way))
 
 
-@jit
-def _set_rates(s: State, r: int) -> None:
-    g = s.run[0]
-    rep = s.replica[r]
-    slow = rep.factor
+@inlined
+def _set_rates(g: Any, rep: Any, t: float) -> None:
+    """Rates from `t` on, and when a prefill or a decode will end at them."""
     n = rep.running
+    slow = rep.factor
     step = (g.decode_base + g.decode_per_sequence * n) * rep.static
+    rep.prefill_due = NEVER
+    rep.finish_due = NEVER
     rep.rate_virtual = 0.0
     rep.rate_share = 0.0
-    rep.rate_work = 0.0
-    rep.rate_prefill = 0.0
-    if rep.prefill >= 0 and (g.chunk <= 0.0 or s.attempt[rep.prefill].work <= 0.0):
-        rep.rate_work = 1.0 / slow
-        rep.rate_prefill = 1.0
-    elif rep.prefill >= 0:
-        piece = _piece(s, r) * rep.static
+    if rep.prefill >= 0:
+        if g.chunk <= 0.0:
+            rep.rate_work = 1.0 / slow
+            rep.rate_prefill = 1.0
+            rep.prefill_due = t + max(rep.work_left, 0.0) * slow
+            return
+        piece = _piece(g, rep, work(g, rep.prefill)) * rep.static
         both = step + piece
         rep.rate_work = piece / (slow * both)
         rep.rate_prefill = piece / both if n > 0 else 1.0
-        if n > 0:
-            rep.rate_virtual = 1.0 / (slow * both)
-            rep.rate_share = step / (both * n)
-    elif n > 0:
-        rep.rate_virtual = 1.0 / (slow * step) if step > 0.0 else AT_ONCE
-        rep.rate_share = 1.0 / n
-
-
-@jit
-def _follow_slowness(s: State, r: int, t: float) -> None:
-    rep = s.replica[r]
-    while rep.change <= t:
-        rep.factor = s.slow_factor[rep.slow_at]
-        rep.slow_at += 1
-        rep.change = s.slow_start[rep.slow_at] if rep.slow_at < rep.slow_end else NEVER
-
-
-@jit
-def settle(s: State, r: int, t: float) -> None:
-    """After any change at `t`: admit, set the rates, find the next event."""
-    rep = s.replica[r]
-    _follow_slowness(s, r, t)
-    _admit(s, r, t)
-    _set_rates(s, r)
-    rep.prefill_due = NEVER
-    rep.finish_due = NEVER
-    due = NEVER
-    if rep.rate_work > 0.0:
         rep.prefill_due = t + max(rep.work_left, 0.0) / rep.rate_work
-        due = rep.prefill_due
-    if rep.rate_virtual > 0.0:
-        ahead = s.attempt[s.heap[r * s.run[0].slots]].finish - rep.virtual
-        rep.finish_due = t + max(ahead, 0.0) / rep.rate_virtual
-        due = min(due, rep.finish_due)
+        if n == 0:
+            return
+        rep.rate_share = step / (both * n)
+        step = both
+    elif n > 0:
+        rep.rate_share = 1.0 / n
+    else:
+        return
+    period = slow * step
+    if period <= 0.0:
+        period = AT_ONCE
+    rep.rate_virtual = 1.0 / period
+    rep.finish_due = t + max(slot(g, rep.slots).finish - rep.virtual, 0.0) * period
+
+
+@jit
+def _follow_slowness(g: Any, rep: Any, t: float) -> None:
+    while rep.change <= t:
+        rep.factor = change(g, rep.slow_at).factor
+        rep.slow_at += 1
+        rep.change = change(g, rep.slow_at).start if rep.slow_at < rep.slow_end else NEVER
+
+
+@jit
+def settle(g: Any, rep: Any, t: float) -> None:
+    """After somebody left at `t`: admit, set the rates, find the next event."""
+    if rep.head >= 0:
+        _admit(g, rep, t)
+    pace(g, rep, t)
+
+
+@inlined
+def pace(g: Any, rep: Any, t: float) -> None:
+    """After any change at `t`: set the rates, find the next event."""
+    if rep.change <= t:
+        _follow_slowness(g, rep, t)
+    _set_rates(g, rep, t)
+    due = min(rep.prefill_due, rep.finish_due)
     if due < NEVER:
         due = min(due, rep.change)
     if due != rep.due:
         rep.due = due
-        replica_changed(s, r)
+        replica_changed(g, rep)
 
 
-@jit
-def _leave_batch(s: State, r: int, a: int, t: float) -> None:
-    """Attempt `a` gives back its place and its cache, from prefill or decode."""
-    rep = s.replica[r]
+@inlined
+def _leave(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
+    """Attempt `a` ends as its `outcome` and gives back its place and its cache."""
+    x.state = x.outcome
+    x.end = t
     rep.outstanding -= 1
-    x = s.attempt[a]
-    if x.state == DECODE:
-        remove_decoding(s, r, a)
-        x.gpu += rep.share - x.share0
-        x.decoded = min(max(rep.virtual - (x.finish - x.tokens), 0.0), x.tokens)
-        rep.virtual0 -= x.finish - x.tokens
-        if rep.running == 0:
-            rep.virtual = 0.0
-            rep.virtual0 = 0.0
-    else:
-        x.gpu += rep.prefilled - rep.prefilled0
-        rep.prefill = -1
-    rep.reserved -= x.reserve
-    rep.prompts -= x.prompt
-    x.kv = x.reserve * (t - x.admitted)
+    rep.reserved -= _reserve(g, a)
+    rep.prompts -= prompt(g, a)
+
+
+@inlined
+def _leave_decode(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
+    """Attempt `a`, no longer in the heap, ends after the tokens it has."""
+    length = tokens(g, a)
+    start = x.finish - length
+    x.place = -1
+    x.gpu += rep.share - x.share0
+    x.decoded = min(max(rep.virtual - start, 0.0), length)
+    rep.virtual0 -= start
+    if rep.running == 0:
+        rep.virtual = 0.0
+        rep.virtual0 = 0.0
+    _leave(g, rep, a, x, t)
 
 
 @jit
-def _end_prefill(s: State, r: int, t: float) -> int:
-    rep = s.replica[r]
-    a = rep.prefill
-    x = s.attempt[a]
-    if x.place == DOOMED:
-        _leave_batch(s, r, a, t)
-        x.state = x.outcome
-        x.place = -1
-        x.end = t
-        return NOTHING
-    x.first = t
-    if x.tokens <= 0.0:
-        _leave_batch(s, r, a, t)
-        x.state = DONE
-        x.end = t
-        return a * 4 + GOT_FIRST_TOKEN + GOT_RESPONSE
+def _leave_prefill(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
+    x.place = -1
     x.gpu += rep.prefilled - rep.prefilled0
     rep.prefill = -1
-    x.state = DECODE
-    x.finish = rep.virtual + x.tokens
-    x.share0 = rep.share
-    rep.virtual0 += rep.virtual
-    add_decoding(s, r, a)
-    return a * 4 + GOT_FIRST_TOKEN
+    _leave(g, rep, a, x, t)
 
 
 @jit
-def fire(s: State, r: int, t: float) -> int:
-    """Serve the event due at replica `r` (advanced to `t`). Returns attempt * 4 + what it got (0: a change of speed)."""
-    rep = s.replica[r]
+def _write_nothing(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
+    """The prefill of `a` ends, and with it all its work."""
+    if x.place == DOOMED:
+        _leave_prefill(g, rep, a, x, t)
+        return
+    x.first = t
+    x.outcome = DONE
+    _leave_prefill(g, rep, a, x, t)
+    got_first_token(g, a, x, t)
+    got_response(g, a, x, t)
+
+
+@inlined
+def _end_prefill(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
+    length = tokens(g, a)
+    if x.place == DOOMED or length <= 0.0:
+        _write_nothing(g, rep, a, x, t)
+    else:
+        x.first = t
+        x.gpu += rep.prefilled - rep.prefilled0
+        x.state = DECODE
+        x.finish = rep.virtual + length
+        x.share0 = rep.share
+        rep.prefill = -1
+        rep.virtual0 += rep.virtual
+        add_decoding(g, rep, a, x.finish)
+        got_first_token(g, a, x, t)
+
+
+@jit
+def _skip_prefill(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
+    _end_prefill(g, rep, a, x, t)
+
+
+@jit
+def fire(g: Any, rep: Any, t: float) -> None:
+    """Serve the event due at replica `rep` (advanced to `t`); nothing is one, too: a change of speed. Then settle."""
     if rep.prefill_due <= t:
-        return _end_prefill(s, r, t)
-    if rep.finish_due <= t:
-        a = s.heap[r * s.run[0].slots]
-        x = s.attempt[a]
+        a = rep.prefill
+        _end_prefill(g, rep, a, attempt(g, a), t)
+    elif rep.finish_due <= t:
+        a = pop_decoding(g, rep)
+        x = attempt(g, a)
         rep.virtual = x.finish
-        _leave_batch(s, r, a, t)
-        x.state = DONE
-        x.decoded = x.tokens
-        x.end = t
-        return a * 4 + GOT_RESPONSE
-    return NOTHING
+        x.outcome = DONE
+        _leave_decode(g, rep, a, x, t)
+        got_response(g, a, x, t)
+    settle(g, rep, t)
 
 
 @jit
-def remove(s: State, r: int, a: int, t: float) -> None:
-    """Take attempt `a` out of replica `r` (advanced to `t`) wherever it stands; it ends as its `outcome`. Then settle.
+def remove(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
+    """Take attempt `a` out of replica `rep` (advanced to `t`) wherever it stands; it ends as its `outcome`. Then settle.
 
     A prefill that pauses decode is one step of the engine: it is finished first. In chunks it ends at once.
     """
-    x = s.attempt[a]
     if x.state == GATEWAY:
         x.state = x.outcome
         x.end = t
-        s.replica[r].outstanding -= 1
+        rep.outstanding -= 1
         return
-    if x.state == PREFILL and s.run[0].chunk <= 0.0:
+    if x.state == PREFILL and g.chunk <= 0.0:
         x.place = DOOMED
         return
     if x.state == QUEUED:
-        _unlink(s, r, a)
-        s.replica[r].outstanding -= 1
+        _unlink(g, rep, x)
+        rep.outstanding -= 1
+        x.state = x.outcome
+        x.end = t
+    elif x.state == PREFILL:
+        _leave_prefill(g, rep, a, x, t)
     else:
-        _leave_batch(s, r, a, t)
-    x.state = x.outcome
-    x.end = t
-    settle(s, r, t)
+        remove_decoding(g, rep, x.place)
+        _leave_decode(g, rep, a, x, t)
+    settle(g, rep, t)
 
 
 @jit
-def drop(s: State, a: int, t: float) -> None:
+def drop(g: Any, a: int, t: float) -> None:
     """The engine stops working on attempt `a`, if it still does."""
-    x = s.attempt[a]
+    x = attempt(g, a)
     if x.state >= GATEWAY and x.state <= DECODE:
-        r = x.replica
-        advance(s, r, t)
-        remove(s, r, a, t)
+        rep = replica(g, x.replica)
+        advance(g, rep, t)
+        remove(g, rep, a, x, t)

@@ -5,135 +5,158 @@
 
 from __future__ import annotations
 
-from hedgectl.sim.jit import jit
-from hedgectl.sim.layout import State
+from typing import Any
+
+from hedgectl.sim.jit import inlined, jit
+from hedgectl.sim.tables import attempt, node, slot, timer
 
 KIND_BITS = 44
 WHO = (1 << KIND_BITS) - 1
 
 
 @jit
-def push_timer(s: State, at: float, what: int) -> None:
+def push_timer(g: Any, at: float, what: int) -> None:
     """Remember that `what` = (kind << KIND_BITS) + attempt or request is due at time `at`.
 
     One number and not two: numba compiles a function anew for every constant it is called with.
     """
-    g = s.run[0]
     i = g.timers
     g.timers = i + 1
     while i > 0:
         up = (i - 1) >> 1
-        if s.timer_at[up] < at or (s.timer_at[up] == at and s.timer_what[up] <= what):
+        over = timer(g, up)
+        if over.at < at or (over.at == at and over.what <= what):
             break
-        s.timer_at[i] = s.timer_at[up]
-        s.timer_what[i] = s.timer_what[up]
+        here = timer(g, i)
+        here.at = over.at
+        here.what = over.what
         i = up
-    s.timer_at[i] = at
-    s.timer_what[i] = what
+    place = timer(g, i)
+    place.at = at
+    place.what = what
 
 
 @jit
-def pop_timer(s: State) -> int:
+def pop_timer(g: Any) -> int:
     """Remove the earliest timer; returns kind * 2**44 + who. At one instant lower kinds, then lower ids come first."""
-    g = s.run[0]
-    top = s.timer_what[0]
+    top = timer(g, 0).what
     n = g.timers - 1
     g.timers = n
-    at = s.timer_at[n]
-    what = s.timer_what[n]
+    last = timer(g, n)
+    at = last.at
+    what = last.what
     i = 0
     child = 1
     while child < n:
-        if child + 1 < n and (
-            s.timer_at[child + 1] < s.timer_at[child]
-            or (s.timer_at[child + 1] == s.timer_at[child] and s.timer_what[child + 1] < s.timer_what[child])
-        ):
-            child += 1
-        if at < s.timer_at[child] or (at == s.timer_at[child] and what <= s.timer_what[child]):
+        low = timer(g, child)
+        if child + 1 < n:
+            right = timer(g, child + 1)
+            if right.at < low.at or (right.at == low.at and right.what < low.what):
+                low = right
+                child += 1
+        if at < low.at or (at == low.at and what <= low.what):
             break
-        s.timer_at[i] = s.timer_at[child]
-        s.timer_what[i] = s.timer_what[child]
+        here = timer(g, i)
+        here.at = low.at
+        here.what = low.what
         i = child
         child = 2 * i + 1
-    s.timer_at[i] = at
-    s.timer_what[i] = what
+    place = timer(g, i)
+    place.at = at
+    place.what = what
     return top
 
 
-@jit
-def _earlier(s: State, a: int, b: int) -> bool:
-    x = s.attempt[a].finish
-    y = s.attempt[b].finish
-    return x < y or (x == y and a < b)
+@inlined
+def _put(g: Any, base: int, i: int, finish: float, a: int) -> None:
+    here = slot(g, base + i)
+    here.finish = finish
+    here.attempt = a
+    attempt(g, a).place = i
 
 
-@jit
-def _rise(s: State, base: int, i: int, a: int) -> None:
+@inlined
+def _rise(g: Any, base: int, i: int, finish: float, a: int) -> None:
     while i > 0:
         up = (i - 1) >> 1
-        b = s.heap[base + up]
-        if not _earlier(s, a, b):
+        over = slot(g, base + up)
+        if over.finish < finish or (over.finish == finish and over.attempt < a):
             break
-        s.heap[base + i] = b
-        s.attempt[b].place = i
+        _put(g, base, i, over.finish, over.attempt)
         i = up
-    s.heap[base + i] = a
-    s.attempt[a].place = i
+    _put(g, base, i, finish, a)
 
 
-@jit
-def _sink(s: State, base: int, n: int, i: int, a: int) -> None:
+@inlined
+def _sink(g: Any, base: int, n: int, i: int, finish: float, a: int) -> None:
     child = 2 * i + 1
     while child < n:
-        if child + 1 < n and _earlier(s, s.heap[base + child + 1], s.heap[base + child]):
-            child += 1
-        b = s.heap[base + child]
-        if _earlier(s, a, b):
+        low = slot(g, base + child)
+        if child + 1 < n:
+            right = slot(g, base + child + 1)
+            if right.finish < low.finish or (right.finish == low.finish and right.attempt < low.attempt):
+                low = right
+                child += 1
+        if finish < low.finish or (finish == low.finish and a < low.attempt):
             break
-        s.heap[base + i] = b
-        s.attempt[b].place = i
+        _put(g, base, i, low.finish, low.attempt)
         i = child
         child = 2 * i + 1
-    s.heap[base + i] = a
-    s.attempt[a].place = i
+    _put(g, base, i, finish, a)
 
 
-@jit
-def add_decoding(s: State, r: int, a: int) -> None:
-    """Attempt `a` starts to decode on replica `r`; its `finish` is set."""
-    rep = s.replica[r]
-    base = r * s.run[0].slots
-    rep.running += 1
-    _rise(s, base, rep.running - 1, a)
+@inlined
+def add_decoding(g: Any, rep: Any, a: int, finish: float) -> None:
+    """Attempt `a` starts to decode on replica `rep`, until virtual time `finish`."""
+    n = rep.running
+    rep.running = n + 1
+    _rise(g, rep.slots, n, finish, a)
 
 
-@jit
-def remove_decoding(s: State, r: int, a: int) -> None:
-    """Attempt `a` no longer decodes on replica `r`."""
-    rep = s.replica[r]
-    base = r * s.run[0].slots
+@inlined
+def pop_decoding(g: Any, rep: Any) -> int:
+    """The attempt that is done first no longer decodes on replica `rep`."""
+    base = rep.slots
     n = rep.running - 1
     rep.running = n
-    i = s.attempt[a].place
-    s.attempt[a].place = -1
-    if i == n:
-        return
-    last = s.heap[base + n]
-    if i > 0 and _earlier(s, last, s.heap[base + ((i - 1) >> 1)]):
-        _rise(s, base, i, last)
-    else:
-        _sink(s, base, n, i, last)
+    done = slot(g, base).attempt
+    last = slot(g, base + n)
+    if n > 0:
+        _sink(g, base, n, 0, last.finish, last.attempt)
+    return done
 
 
 @jit
-def replica_changed(s: State, r: int) -> None:
-    """Replica `r` has a new `due`: play its matches again, up to the root."""
-    i = (s.run[0].leaves + r) >> 1
-    while i >= 1:
-        left = s.tree[2 * i]
-        right = s.tree[2 * i + 1]
-        if s.replica[left].due <= s.replica[right].due:
-            s.tree[i] = left
-        else:
-            s.tree[i] = right
+def remove_decoding(g: Any, rep: Any, i: int) -> None:
+    """What stands at place `i` of the heap no longer decodes on replica `rep`."""
+    base = rep.slots
+    n = rep.running - 1
+    rep.running = n
+    if i == n:
+        return
+    last = slot(g, base + n)
+    finish = last.finish
+    a = last.attempt
+    if i > 0 and finish < slot(g, base + ((i - 1) >> 1)).finish:
+        _rise(g, base, i, finish, a)
+    else:
+        _sink(g, base, n, i, finish, a)
+
+
+@inlined
+def replica_changed(g: Any, rep: Any) -> None:
+    """Replica `rep` has a new `due`: play its matches again, up to the first that it neither won nor wins."""
+    i = g.leaves + rep.number
+    here = node(g, i)
+    here.due = rep.due
+    here.replica = rep.number
+    while i > 1:
+        left = node(g, i & ~1)
+        right = node(g, i | 1)
         i >>= 1
+        best = left if left.due <= right.due else right
+        here = node(g, i)
+        if here.replica != rep.number and best.replica != rep.number:
+            return
+        here.due = best.due
+        here.replica = best.replica

@@ -1,4 +1,4 @@
-"""The client's side: routing, the hedge timer and its tests, the first success wins, cancelling, errors, deadlines.
+"""The client's side: sending, the hedge timer and its tests, errors, deadlines.
 
 At `arrival + delay` without an answer on the request's clock: eligible? enough time left? suppressed? a token left?
 Only then a copy goes to another replica. An error never wins; it fails the request only if no attempt is left.
@@ -9,327 +9,89 @@ Only then a copy goes to another replica. An error never wins; it fails the requ
 
 from __future__ import annotations
 
-from hedgectl.sim.engine import advance, enqueue, remove, settle
-from hedgectl.sim.heaps import KIND_BITS, push_timer
-from hedgectl.sim.jit import jit
-from hedgectl.sim.layout import (
-    ANSWERED,
-    AS_LOGGED,
-    DECODE,
-    ENGINE_RUNS_ON,
-    ERRORED,
-    FAILED,
-    FIRST_TOKEN,
-    GATEWAY,
-    LEAST_OUTSTANDING,
-    LEAVES_QUEUE,
-    OPEN,
-    QUEUED,
-    T_ATTEMPT,
-    T_CANCEL,
-    T_DEADLINE,
-    T_ENQUEUE,
-    T_ERROR,
-    T_HEDGE,
-    TIMED_OUT,
-    State,
-)
+from typing import Any
 
-HALF_WINDOW_S = 15.0  # live signals look back 15 to 30 s
-SLOW_SHARE = 0.25  # a replica is slow if more than this share of its recent answers is beyond the healthy limit
-FOREVER = 1e300
+from hedgectl.sim.answers import FOREVER, abandon, close, forget, waits
+from hedgectl.sim.engine import advance, enqueue, pace, remove
+from hedgectl.sim.heaps import KIND_BITS, push_timer
+from hedgectl.sim.jit import inlined, jit
+from hedgectl.sim.layout import ERRORED, FAILED, GATEWAY, OPEN, T_ATTEMPT, T_ENQUEUE, T_ERROR, T_HEDGE, TIMED_OUT
+from hedgectl.sim.routing import route, target
+from hedgectl.sim.signals import suppressed
+from hedgectl.sim.tables import arrival, attempt, eligible, fails_after, gateway, predicted, replica, request
+from hedgectl.sim.windows import count
+
 WHOLE = 1e-9  # ten shares of 0.1 are one token, though not in binary
 
 
-# --- live signals -----------------------------------------------------------------------------------------------------
-
-
 @jit
-def _turn(s: State, row: int, t: float) -> None:
-    w = s.window[row]
-    slot = t // HALF_WINDOW_S
-    if slot == w.slot:
-        return
-    keep = slot == w.slot + 1.0
-    w.n_before = w.n if keep else 0.0
-    w.hits_before = w.hits if keep else 0.0
-    w.n = 0.0
-    w.hits = 0.0
-    w.slot = slot
-
-
-@jit
-def _count(s: State, row: int, t: float, n: float, hits: float) -> None:
-    _turn(s, row, t)
-    w = s.window[row]
-    w.n += n
-    w.hits += hits
-
-
-@jit
-def _share(s: State, row: int, t: float) -> float:
-    _turn(s, row, t)
-    w = s.window[row]
-    n = w.n + w.n_before
-    if n > 0.0:
-        return (w.hits + w.hits_before) / n
-    return 0.0
-
-
-@jit
-def _slow_others(s: State, primary: int, t: float) -> float:
-    n = s.run[0].replicas
-    slow = 0
-    for r in range(n):
-        if r != primary and _share(s, r, t) > SLOW_SHARE:
-            slow += 1
-    return slow / max(1, n - 1)
-
-
-@jit
-def _fleet_above_limit(s: State, t: float) -> bool:
-    """Means over all replicas of batch, queue and cache, against their limits."""
-    g = s.run[0]
-    running = 0.0
-    waiting = 0.0
-    reserved = 0.0
-    used = 0.0
-    for r in range(g.replicas):
-        advance(s, r, t)
-        rep = s.replica[r]
-        running += rep.running + (1 if rep.prefill >= 0 else 0)
-        waiting += rep.queued
-        reserved += rep.reserved
-        used += rep.prompts + rep.running * rep.virtual - rep.virtual0
-    n = g.replicas
-    cache = n * g.kv_capacity
-    return (
-        running / n > g.sup_running
-        or waiting / n > g.sup_waiting
-        or reserved / cache > g.sup_reserved
-        or used / cache > g.sup_kv_usage
-    )
-
-
-@jit
-def _suppressed(s: State, primary: int, target: int, t: float) -> bool:
-    g = s.run[0]
-    head = s.replica[target].head
-    if head >= 0 and t - s.attempt[head].enqueued > g.sup_queue_age:
-        return True
-    fleet = min(min(g.sup_running, g.sup_waiting), min(g.sup_reserved, g.sup_kv_usage))
-    if fleet < FOREVER and _fleet_above_limit(s, t):
-        return True
-    if g.sup_slow < FOREVER and _slow_others(s, primary, t) > g.sup_slow:
-        return True
-    if g.sup_errors < FOREVER and _share(s, g.replicas, t) > g.sup_errors:
-        return True
-    return g.sup_hedges < FOREVER and _share(s, g.replicas + 1, t) > g.sup_hedges
-
-
-# --- where to ---------------------------------------------------------------------------------------------------------
-
-
-@jit
-def _allowed(s: State, i: int, r: int) -> bool:
-    """May the next attempt of request `i` go to replica `r`?"""
-    g = s.run[0]
-    first = i * g.attempts
-    for k in range(s.request[i].sent):
-        used = s.attempt[first + k].replica
-        if used == r and g.same_replica == 0:
-            return False
-        if g.other_pool == 1 and s.replica[used].pool == s.replica[r].pool:
-            return False
-    return True
-
-
-@jit
-def _pick_random(s: State, i: int, pick: float) -> int:
-    n = 0
-    for r in range(s.run[0].replicas):
-        if _allowed(s, i, r):
-            n += 1
-    skip = min(int(pick * n), n - 1)
-    for r in range(s.run[0].replicas):
-        if _allowed(s, i, r):
-            if skip == 0:
-                return r
-            skip -= 1
-    return -1
-
-
-@jit
-def _pick_least(s: State, i: int, pick: float) -> int:
-    """The allowed replica with the fewest outstanding attempts; `pick` decides between equals."""
-    fewest = 1 << 30
-    ties = 0
-    for r in range(s.run[0].replicas):
-        n = s.replica[r].outstanding
-        if n <= fewest and _allowed(s, i, r):
-            if n < fewest:
-                fewest = n
-                ties = 0
-            ties += 1
-    skip = min(int(pick * ties), ties - 1)
-    for r in range(s.run[0].replicas):
-        if s.replica[r].outstanding == fewest and _allowed(s, i, r):
-            if skip == 0:
-                return r
-            skip -= 1
-    return -1
-
-
-@jit
-def _pick_least_of_few(s: State, i: int) -> int:
-    """The one with the fewest outstanding attempts among `choices` replicas drawn with replacement."""
-    g = s.run[0]
-    best = -1
-    for k in range(g.choices):
-        r = min(int(s.choices[i * g.choices + k] * g.replicas), g.replicas - 1)
-        if best < 0 or s.replica[r].outstanding < s.replica[best].outstanding:
-            best = r
-    return best
-
-
-@jit
-def _route(s: State, i: int) -> int:
-    g = s.run[0]
-    q = s.request[i]
-    if g.routing == AS_LOGGED and q.logged >= 0:
-        return q.logged
-    if g.routing == LEAST_OUTSTANDING:
-        return _pick_least_of_few(s, i) if g.choices > 0 else _pick_least(s, i, q.pick)
-    return min(int(q.pick * g.replicas), g.replicas - 1)
-
-
-@jit
-def _target(s: State, i: int) -> int:
-    g = s.run[0]
-    q = s.request[i]
-    pick = s.attempt[i * g.attempts + q.sent].pick
-    if g.target == LEAST_OUTSTANDING or (g.target == AS_LOGGED and g.routing == LEAST_OUTSTANDING):
-        return _pick_least(s, i, pick)
-    return _pick_random(s, i, pick)
-
-
-# --- the life of attempts ---------------------------------------------------------------------------------------------
-
-
-@jit
-def _forget(s: State, a: int) -> None:
-    """The client no longer waits for attempt `a`: it is no copy in flight any more."""
-    g = s.run[0]
-    s.request[a // g.attempts].alive -= 1
-    if a % g.attempts > 0:
-        g.in_flight -= 1
-
-
-@jit
-def _waits(s: State, a: int) -> bool:
-    """Does the client still wait for attempt `a`?"""
-    x = s.attempt[a]
-    return x.state >= GATEWAY and x.state <= DECODE and x.left != x.left
-
-
-@jit
-def abandon(s: State, a: int, t: float) -> None:
-    """The client stops listening to attempt `a`; what the engine does then is the cancel behaviour."""
-    g = s.run[0]
-    x = s.attempt[a]
-    x.left = t
-    _forget(s, a)
-    if g.cancel == ENGINE_RUNS_ON:
-        return
-    if g.cancel == LEAVES_QUEUE and x.state != QUEUED and x.state != GATEWAY:
-        return
-    # a timer even without lag: a direct call would compile the whole engine into every caller of this function
-    push_timer(s, t + g.cancel_lag, (T_CANCEL << KIND_BITS) + a)
-
-
-@jit
-def _abandon_others(s: State, i: int, winner: int, t: float) -> None:
-    first = i * s.run[0].attempts
-    for a in range(first, first + s.request[i].sent):
-        if a != winner and _waits(s, a):
-            abandon(s, a, t)
-
-
-@jit
-def _close(s: State, i: int, t: float) -> None:
-    """Request `i` is over; the caller has set how."""
-    s.request[i].end = t
-    _abandon_others(s, i, -1, t)
-
-
-@jit
-def enter(s: State, a: int, t: float) -> None:
-    """Attempt `a` reaches the queue of its engine (unless it was cancelled on the way)."""
-    x = s.attempt[a]
-    if x.state != GATEWAY:
-        return
-    r = x.replica
-    advance(s, r, t)
-    if enqueue(s, r, a, t):
-        settle(s, r, t)
-    elif _waits(s, a):
-        fail(s, a, t)
+def _turned_away(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
+    """The queue of `rep` is full: an error."""
+    if waits(x):
+        fail(g, a, x, t)
     else:
         x.outcome = FAILED  # nobody listens any more
-        remove(s, r, a, t)
+        remove(g, rep, a, x, t)
 
 
 @jit
-def _send(s: State, i: int, r: int, t: float) -> None:
-    g = s.run[0]
-    q = s.request[i]
-    a = i * g.attempts + q.sent
-    x = s.attempt[a]
+def enter(g: Any, a: int, x: Any, t: float) -> None:
+    """Attempt `a` (record `x`) reaches the queue of its engine, unless it was cancelled on the way."""
+    if x.state == GATEWAY:
+        rep = replica(g, x.replica)
+        advance(g, rep, t)
+        if enqueue(g, rep, a, x, t):
+            pace(g, rep, t)
+        else:
+            _turned_away(g, rep, a, x, t)
+
+
+@jit
+def _send(g: Any, i: int, r: int, t: float) -> int:
+    """Send the next attempt of request `i` to replica `r`. Returns it if it is there at once, else -1."""
+    q = request(g, i)
+    a = (i << g.shift) + q.sent
+    x = attempt(g, a)
     x.replica = r
     x.state = GATEWAY
     x.sent = t
     q.sent += 1
     q.alive += 1
-    s.replica[r].outstanding += 1
-    if x.fails_after < FOREVER:
-        push_timer(s, t + x.fails_after, (T_ERROR << KIND_BITS) + a)
+    replica(g, r).outstanding += 1
+    error = fails_after(g, a)
+    wait = gateway(g, a)
+    if error < FOREVER:
+        push_timer(g, t + error, (T_ERROR << KIND_BITS) + a)
     if g.attempt_deadline < FOREVER:
-        push_timer(s, t + g.attempt_deadline, (T_ATTEMPT << KIND_BITS) + a)
-    if x.gateway > 0.0:
-        push_timer(s, t + x.gateway, (T_ENQUEUE << KIND_BITS) + a)
-    else:
-        enter(s, a, t)
+        push_timer(g, t + g.attempt_deadline, (T_ATTEMPT << KIND_BITS) + a)
+    if wait <= 0.0:
+        return a
+    if wait <= error:  # else it fails on the way
+        push_timer(g, t + wait, (T_ENQUEUE << KIND_BITS) + a)
+    return -1
 
 
 @jit
-def arrive(s: State, i: int, t: float) -> None:
-    """Request `i` arrives: its primary is sent, its timers are set, the budget earns its share of a token."""
-    g = s.run[0]
+def arrive(g: Any, i: int, t: float) -> None:
+    """Request `i` arrives: its primary is sent, the budget earns its share of a token. `kernel` watches its timers."""
     g.tokens = min(g.burst, g.tokens + g.ratio)
-    if g.sup_hedges < FOREVER:
-        _count(s, g.replicas + 1, t, 1.0, 0.0)
-    if g.deadline < FOREVER:
-        push_timer(s, t + g.deadline, (T_DEADLINE << KIND_BITS) + i)
-    if g.delay < FOREVER:
-        push_timer(s, t + g.delay, (T_HEDGE << KIND_BITS) + i)
-    _send(s, i, _route(s, i), t)
-
-
-# --- the hedge --------------------------------------------------------------------------------------------------------
+    if g.watch_hedges:
+        count(g, g.replicas + 1, t, 1.0, 0.0)
+    a = _send(g, i, route(g, i), t)
+    if a >= 0:
+        enter(g, a, attempt(g, a), t)
 
 
 @jit
-def _may_hedge(s: State, i: int, target: int, t: float) -> bool:
+def _may_hedge(g: Any, i: int, r: int, t: float) -> bool:
     """All tests in their order; the first that says no is counted."""
-    g = s.run[0]
-    q = s.request[i]
-    if q.eligible == 0 or target < 0:
+    if r < 0:
         g.refused_ineligible += 1
         return False
-    if q.arrival + g.deadline - t < q.predicted:
+    if arrival(g, i) + g.deadline - t < predicted(g, i):
         g.refused_deadline += 1
         return False
-    if _suppressed(s, s.attempt[i * g.attempts].replica, target, t):
+    if suppressed(g, attempt(g, i << g.shift).replica, r, t):
         g.refused_suppressed += 1
         return False
     if g.tokens < 1.0 - WHOLE or g.in_flight >= g.max_in_flight:
@@ -338,105 +100,80 @@ def _may_hedge(s: State, i: int, target: int, t: float) -> bool:
     return True
 
 
+@inlined
+def waits_for_a_copy(g: Any, i: int) -> bool:
+    """Would the hedge timer of request `i` still find it without an answer on its clock?"""
+    q = request(g, i)
+    return q.status == OPEN and q.winner < 0
+
+
 @jit
-def hedge_due(s: State, i: int, t: float) -> None:
+def hedge_due(g: Any, i: int, t: float) -> None:
     """The hedge timer of request `i` rings."""
-    g = s.run[0]
-    q = s.request[i]
-    if q.status != OPEN or q.winner >= 0:
+    if not waits_for_a_copy(g, i):
         return
-    target = _target(s, i) if q.eligible != 0 else -1
-    if not _may_hedge(s, i, target, t):
+    r = target(g, i) if eligible(g, i) != 0 else -1
+    if not _may_hedge(g, i, r, t):
         return
     g.tokens -= 1.0
     g.in_flight += 1
     g.hedges += 1
-    if g.sup_hedges < FOREVER:
-        _count(s, g.replicas + 1, t, 0.0, 1.0)
-    _send(s, i, target, t)
-    if q.sent < g.attempts:
-        push_timer(s, t + g.delay, (T_HEDGE << KIND_BITS) + i)
-
-
-# --- answers ----------------------------------------------------------------------------------------------------------
-
-
-@jit
-def got_first_token(s: State, a: int, t: float) -> None:
-    """Attempt `a` has its first token: on that clock the request is now committed to it."""
-    g = s.run[0]
-    i = a // g.attempts
-    q = s.request[i]
-    x = s.attempt[a]
-    if g.sup_slow < FOREVER and q.clock == FIRST_TOKEN:
-        _count(s, x.replica, t, 1.0, 1.0 if t - x.sent > g.healthy_limit else 0.0)
-    if q.status != OPEN or x.left == x.left:
-        return
-    if q.ttft != q.ttft:
-        q.ttft = t - q.arrival  # whoever shows something first; the answer may still come from the other one
-    if q.clock == FIRST_TOKEN and q.winner < 0:
-        q.winner = a
-        _abandon_others(s, i, a, t)
+    if g.watch_hedges:
+        count(g, g.replicas + 1, t, 0.0, 1.0)
+    a = _send(g, i, r, t)
+    if a >= 0:
+        enter(g, a, attempt(g, a), t)
+    if request(g, i).sent < g.attempts:
+        push_timer(g, t + g.delay, (T_HEDGE << KIND_BITS) + i)
 
 
 @jit
-def got_response(s: State, a: int, t: float) -> None:
-    """Attempt `a` is done. If the client still waits for it, it is the winner."""
-    g = s.run[0]
-    i = a // g.attempts
-    q = s.request[i]
-    x = s.attempt[a]
-    if g.sup_slow < FOREVER and q.clock != FIRST_TOKEN:
-        _count(s, x.replica, t, 1.0, 1.0 if t - x.sent > g.healthy_limit else 0.0)
-    if x.left == x.left:
+def fail(g: Any, a: int, x: Any, t: float) -> None:
+    """Attempt `a` (record `x`) ends in an error: its own, or the queue was full."""
+    if not waits(x):
+        if x.state == GATEWAY:  # it fails on the way, though nobody listens any more
+            x.outcome = FAILED
+            remove(g, replica(g, x.replica), a, x, t)
         return
-    if g.sup_errors < FOREVER:
-        _count(s, g.replicas, t, 1.0, 0.0)
-    _forget(s, a)
-    q.winner = a
-    s.request[i].status = ANSWERED
-    _close(s, i, t)
-
-
-@jit
-def fail(s: State, a: int, t: float) -> None:
-    """Attempt `a` ends in an error (its own, or the queue was full)."""
-    g = s.run[0]
-    if not _waits(s, a):
-        return
-    if g.sup_errors < FOREVER:
-        _count(s, g.replicas, t, 1.0, 1.0)
-    _forget(s, a)
-    x = s.attempt[a]
+    if g.watch_errors:
+        count(g, g.replicas, t, 1.0, 1.0)
+    forget(g, a)
     x.left = t
-    r = x.replica
-    advance(s, r, t)
     x.outcome = FAILED
-    remove(s, r, a, t)
-    i = a // g.attempts
-    if s.request[i].status == OPEN and (s.request[i].alive == 0 or s.request[i].winner == a):
-        s.request[i].status = ERRORED
-        _close(s, i, t)
+    rep = replica(g, x.replica)
+    advance(g, rep, t)
+    remove(g, rep, a, x, t)
+    if _was_last(g, a):
+        q = request(g, a >> g.shift)
+        q.status = ERRORED
+        close(g, a >> g.shift, q, t)
 
 
 @jit
-def attempt_deadline(s: State, a: int, t: float) -> None:
+def attempt_deadline(g: Any, a: int, t: float) -> None:
     """Attempt `a` has had its time: the client gives it up, and the request with it if nothing else is under way."""
-    g = s.run[0]
-    if not _waits(s, a):
+    if not waits(attempt(g, a)):
         return
-    if g.sup_errors < FOREVER:
-        _count(s, g.replicas, t, 1.0, 1.0)
-    abandon(s, a, t)
-    i = a // g.attempts
-    if s.request[i].alive == 0 or s.request[i].winner == a:
-        s.request[i].status = TIMED_OUT
-        _close(s, i, t)
+    if g.watch_errors:
+        count(g, g.replicas, t, 1.0, 1.0)
+    abandon(g, a, t)
+    if _was_last(g, a):
+        q = request(g, a >> g.shift)
+        q.status = TIMED_OUT
+        close(g, a >> g.shift, q, t)
+
+
+@inlined
+def _was_last(g: Any, a: int) -> bool:
+    """Now that attempt `a` will not answer, is its request over? So if nothing else is under way, or it was committed."""
+    q = request(g, a >> g.shift)
+    return q.status == OPEN and (q.alive == 0 or q.winner == a - (a >> g.shift << g.shift))
 
 
 @jit
-def deadline(s: State, i: int, t: float) -> None:
+def deadline(g: Any, i: int, t: float) -> None:
     """Request `i` has had its time."""
-    if s.request[i].status == OPEN:
-        s.request[i].status = TIMED_OUT
-        _close(s, i, t)
+    q = request(g, i)
+    if q.status == OPEN:
+        q.status = TIMED_OUT
+        close(g, i, q, t)

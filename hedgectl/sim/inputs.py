@@ -68,14 +68,15 @@ class Jobs:
 
 
 def _wide(value: Any, n: int, attempts: int) -> Floats:
+    """(n, attempts); one value for all stays one value in memory."""
     array = np.asarray(value, dtype=np.float64)
     if array.ndim == 1:
         array = array[:, None]
-    return np.ascontiguousarray(np.broadcast_to(array, (n, attempts)))
+    return np.broadcast_to(array, (n, attempts))
 
 
 def _column(value: Any, n: int, kind: Any) -> Any:
-    return np.ascontiguousarray(np.broadcast_to(np.asarray(value, dtype=kind), (n,)))
+    return np.broadcast_to(np.asarray(value, dtype=kind), (n,))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,20 +113,25 @@ class Rule:
     cancel: int = layout.FREES_ENGINE
     cancel_lag: float = 0.0
     healthy_limit: float = OFF
-    suppress: dict[str, float] = field(default_factory=dict)  # "queue_age", "running", ...: suppressed above
-
-
-SIGNALS = ("queue_age", "running", "waiting", "kv_usage", "reserved", "slow", "errors", "hedges")
+    suppress: dict[str, float] = field(default_factory=dict)  # "queue_age", "running", ...: no copy while above
+    suppress_below: dict[str, float] = field(default_factory=dict)  # the same signals: no copy while below
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
     """What happened, as the kernel's records: `attempt` (n, K), `request` (n,), `replica` (R,), `run` a scalar record."""
 
+    jobs: Jobs
     attempt: Any
     request: Any
     replica: Any
     run: Any
+
+    def kv_token_s(self) -> Floats:
+        """Cache token-seconds of each attempt, (n, K): what it had reserved, from admission to end."""
+        held = self.attempt["end"] - self.attempt["admitted"]
+        reserved = np.minimum(self.jobs.prompt + self.jobs.tokens, self.run["kv_capacity"])
+        return np.asarray(np.where(np.isnan(held), 0.0, held) * reserved)
 
 
 def _finite(value: float) -> float:
@@ -133,35 +139,36 @@ def _finite(value: float) -> float:
     return float(min(value, 1e300))
 
 
-def _attempts(jobs: Jobs, kv_capacity: float) -> Any:
-    n, k = jobs.work.shape
-    x = np.zeros((n, k), dtype=layout.ATTEMPT)
-    for name in ("work", "tokens", "prompt", "gateway", "pick"):
-        x[name] = getattr(jobs, name)
-    x["fails_after"] = np.minimum(jobs.fails_after, 1e300)
-    # a request larger than the cache would never be admitted: it is served alone
-    x["reserve"] = np.minimum(jobs.prompt + jobs.tokens, kv_capacity)
-    x["outcome"] = layout.CANCELLED
+def _attempts(rows: int) -> Any:
+    blank = np.zeros((), dtype=layout.ATTEMPT)
+    blank["outcome"] = layout.CANCELLED
     for name in ("sent", "enqueued", "admitted", "first", "end", "left"):
-        x[name] = np.nan
+        blank[name] = np.nan
     for name in ("replica", "previous", "next", "place"):
-        x[name] = -1
-    return x.reshape(n * k)
+        blank[name] = -1
+    return _filled(rows, blank)
 
 
-def _requests(jobs: Jobs) -> Any:
-    q = np.zeros(len(jobs.arrival), dtype=layout.REQUEST)
-    for name in ("arrival", "predicted", "logged", "clock", "eligible"):
-        q[name] = getattr(jobs, name)
-    q["pick"] = jobs.pick[:, 0]
-    q["ttft"] = np.nan
-    q["end"] = np.nan
-    q["winner"] = -1
-    return q
+def _requests(rows: int) -> Any:
+    blank = np.zeros((), dtype=layout.REQUEST)
+    blank["ttft"] = np.nan
+    blank["end"] = np.nan
+    blank["winner"] = -1
+    return _filled(rows, blank)
 
 
-def _replicas(law: Law) -> tuple[Any, Floats, Floats]:
+def _filled(rows: int, blank: Any) -> Any:
+    """`rows` copies of one record, as words: numpy fills records field by field, three times slower."""
+    words = blank.reshape(1).view(np.uint64)
+    found = np.empty((rows, len(words)), dtype=np.uint64)
+    found[:] = words
+    return found.reshape(-1).view(blank.dtype)
+
+
+def _replicas(law: Law, places: int) -> tuple[Any, Any]:
     r = np.zeros(law.replicas + 1, dtype=layout.REPLICA)
+    r["number"] = np.arange(law.replicas + 1)
+    r["slots"] = r["number"] * places
     for name in ("prefill", "head", "tail"):
         r[name] = -1
     for name in ("due", "prefill_due", "finish_due", "change"):
@@ -171,32 +178,47 @@ def _replicas(law: Law) -> tuple[Any, Floats, Floats]:
     if law.pool is not None:
         r["pool"][:-1] = law.pool
     if law.slow is None:
-        return r, np.zeros(1), np.ones(1)
+        return r, np.zeros(1, dtype=layout.CHANGE)
     begin, end = law.slow.offsets[:-1], law.slow.offsets[1:]
     r["slow_at"][:-1] = begin
     r["slow_end"][:-1] = end
     r["static"][:-1] = law.slow.static_factor
     has = begin < end
     r["change"][:-1][has] = law.slow.start_s[begin[has]]
-    # one row more, so that the arrays are never empty
-    return r, np.append(law.slow.start_s, 1e300), np.append(law.slow.factor, 1.0)
+    changes = np.zeros(len(law.slow.start_s) + 1, dtype=layout.CHANGE)  # one row more, so that it is never empty
+    changes["start"][:-1] = law.slow.start_s
+    changes["factor"][:-1] = law.slow.factor
+    return r, changes
+
+
+def _nodes(replicas: int) -> Any:
+    """The winner tree before the first event: nobody is due, the dummy fills up the leaves."""
+    leaves = 1
+    while leaves < replicas:
+        leaves *= 2
+    nodes = np.zeros(2 * leaves, dtype=layout.NODE)
+    nodes["due"] = 1e300
+    winner = nodes["replica"]
+    winner[leaves:] = np.minimum(np.arange(leaves), replicas)
+    for i in range(leaves - 1, 0, -1):
+        winner[i] = winner[2 * i]
+    return nodes
 
 
 def _timers(jobs: Jobs, rule: Rule) -> int:
-    """Timers that can be pending at once, at most."""
-    n, k = jobs.work.shape
+    """Timers that can be in the heap at once, at most."""
+    n, k = len(jobs.arrival), jobs.attempts
     per_attempt = (
         int(rule.attempt_deadline < 1e300)
-        + 1  # a cancel
+        + int(k > 1 or rule.deadline < 1e300 or rule.attempt_deadline < 1e300)  # a cancel
         + int(bool(np.any(jobs.gateway > 0)))
         + int(bool(np.any(jobs.fails_after < 1e300)))
     )
-    per_request = int(rule.delay < 1e300) + int(rule.deadline < 1e300)
-    return int(n * per_request + n * k * per_attempt + 1)
+    return int(n * k * per_attempt + n * int(k > 2) + 1)
 
 
 def _run_record(jobs: Jobs, law: Law, rule: Rule) -> Any:
-    n, k = jobs.work.shape
+    n, k = len(jobs.arrival), jobs.attempts
     g = np.zeros(1, dtype=layout.RUN)
     for name in (
         "decode_base",
@@ -215,50 +237,64 @@ def _run_record(jobs: Jobs, law: Law, rule: Rule) -> Any:
     g["max_in_flight"] = _finite(rule.max_in_flight)
     for name in ("routing", "choices", "target", "cancel", "same_replica", "other_pool"):
         g[name] = int(getattr(rule, name))
-    for name in SIGNALS:
-        g[f"sup_{name}"] = _finite(rule.suppress.get(name, OFF))
-    if rule.choices and jobs.choices.shape[1] < rule.choices:
+    for name in layout.SIGNALS:
+        g[f"above_{name}"] = _finite(rule.suppress.get(name, OFF))
+        g[f"below_{name}"] = _finite(rule.suppress_below.get(name, 0.0))
+    watched = {*rule.suppress, *rule.suppress_below}
+    g["watch_fleet"] = bool(watched & {"running", "waiting", "kv_usage", "reserved"})
+    for name in ("slow", "errors", "hedges"):
+        g[f"watch_{name}"] = name in watched
+    if rule.choices and jobs.choices.shape[1] != rule.choices:
         raise ValueError(f"Jobs.choices has {jobs.choices.shape[1]} columns, Rule.choices asks for {rule.choices}")
     if k < 2:
         g["delay"] = 1e300
     g["tokens"] = g["burst"]
     g["requests"], g["attempts"], g["replicas"] = n, k, law.replicas
-    g["slots"] = int(min(law.cap, max(n * k, 1)))
+    g["shift"] = (k - 1).bit_length()
     return g
 
 
+def _point_at_columns(g: Any, jobs: Jobs) -> None:
+    """Write where the columns of `jobs` are; the kernel reads them there, a column of one value from one place."""
+    for name in layout.OF_ATTEMPT:
+        column = getattr(jobs, name)
+        g[f"{name}_at"] = column.ctypes.data
+        g[f"{name}_row"], g[f"{name}_column"] = column.strides
+    for name in layout.OF_REQUEST:
+        column = getattr(jobs, name)
+        g[f"{name}_at"] = column.ctypes.data
+        g[f"{name}_row"] = column.strides[0]
+    g["choices_at"] = jobs.choices.ctypes.data
+    g["choices_row"] = jobs.choices.itemsize
+
+
 def build(jobs: Jobs, law: Law, rule: Rule) -> State:
-    """The kernel's state before the first event."""
-    replica, slow_start, slow_factor = _replicas(law)
+    """The kernel's state before the first event. `jobs` must outlive it."""
     g = _run_record(jobs, law, rule)
-    leaves = 1
-    while leaves < law.replicas:
-        leaves *= 2
-    g["leaves"] = leaves
-    tree = np.full(2 * leaves, law.replicas, dtype=np.int64)
-    tree[leaves : leaves + law.replicas] = np.arange(law.replicas)
-    for i in range(leaves - 1, 0, -1):
-        tree[i] = tree[2 * i]
-    window = np.zeros(law.replicas + 2, dtype=layout.WINDOW)
-    timers = _timers(jobs, rule)
-    choices = jobs.choices[:, : rule.choices].reshape(-1) if rule.choices else np.zeros(1)
-    return State(
-        attempt=_attempts(jobs, law.kv_capacity),
-        request=_requests(jobs),
-        replica=replica,
-        window=window,
+    _point_at_columns(g, jobs)
+    rows = len(jobs.arrival) << int(g["shift"][0])
+    places = int(min(law.cap, max(rows, 1)))
+    replicas, changes = _replicas(law, places)
+    nodes = _nodes(law.replicas)
+    g["leaves"] = len(nodes) // 2
+    state = State(
+        attempts=_attempts(rows),
+        requests=_requests(len(jobs.arrival)),
+        replicas=replicas,
+        windows=np.zeros(law.replicas + 2, dtype=layout.WINDOW),
+        slots=np.empty(law.replicas * places, dtype=layout.SLOT),
+        timers=np.empty(_timers(jobs, rule), dtype=layout.TIMER),
+        nodes=nodes,
+        changes=changes,
         run=g,
-        heap=np.empty(law.replicas * int(g["slots"][0]), dtype=np.int64),
-        timer_at=np.empty(timers),
-        timer_what=np.empty(timers, dtype=np.int64),
-        tree=tree,
-        slow_start=slow_start,
-        slow_factor=slow_factor,
-        choices=np.ascontiguousarray(choices),
     )
+    for name in layout.TABLES:
+        g[f"{name}_at"] = getattr(state, name).ctypes.data
+    return state
 
 
-def outcome(s: State) -> Outcome:
+def outcome(s: State, jobs: Jobs) -> Outcome:
     """The state after the last event, in shape."""
-    k = int(s.run["attempts"][0])
-    return Outcome(s.attempt.reshape(-1, k), s.request, s.replica[:-1], s.run[0])
+    k = jobs.attempts
+    attempt = s.attempts.reshape(len(s.requests), 1 << int(s.run["shift"][0]))[:, :k]
+    return Outcome(jobs, attempt, s.requests, s.replicas[:-1], s.run[0])

@@ -16,11 +16,25 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+import numpy as np
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # numba's own cache looks only at the file of the outermost function, so a change in another file would be missed:
 # the folder's name is a hash of all files that hold compiled code.
-_COMPILED = ("layout.py", "heaps.py", "engine.py", "hedging.py", "kernel.py", "queue.py")
+_COMPILED = (
+    "jit.py",
+    "layout.py",
+    "tables.py",
+    "heaps.py",
+    "windows.py",
+    "answers.py",
+    "engine.py",
+    "signals.py",
+    "routing.py",
+    "hedging.py",
+    "kernel.py",
+)
 
 
 def _load() -> ModuleType | None:
@@ -73,6 +87,13 @@ def _find_cache() -> Path | None:
     return None
 
 
+_PART: dict[str, Any] = {
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "no_rewrites": True,
+    "_nrt": False,
+    "error_model": "numpy",
+}
 _numba = _load()
 CACHE: Path | None = _find_cache() if _numba is not None else None
 COMPILED: bool = _numba is not None
@@ -92,25 +113,92 @@ def _cache_here(numba: ModuleType) -> Iterator[None]:
 def jit(function: F) -> F:
     """For the parts of the kernel: compiled into their caller, without an entry point from Python of their own.
 
-    Those entry points (taking a dozen record arrays apart) were two thirds of the compile time; parts are not cached
-    either, since the code of the `entry` that uses them holds them.
+    Those entry points were two thirds of the compile time; parts are not cached either, since the code of the `entry`
+    that uses them holds them.
     """
     if _numba is None:
         return function
-    return _numba.njit(  # type: ignore[no-any-return]
-        no_cpython_wrapper=True, no_cfunc_wrapper=True, no_rewrites=True, _nrt=False, error_model="numpy"
-    )(function)
+    return _numba.njit(**_PART)(function)  # type: ignore[no-any-return]
+
+
+def inlined(function: F) -> F:
+    """For parts that nearly every event goes through: their code is copied to where they are called."""
+    if _numba is None:
+        return function
+    return _numba.njit(inline="always", **_PART)(function)  # type: ignore[no-any-return]
 
 
 def entry(function: F) -> F:
     """For what Python calls: compiled on the first call, cached between starts."""
     if _numba is None:
         return function
-    options: dict[str, Any] = {"no_cfunc_wrapper": True, "error_model": "numpy"}
+    options: dict[str, Any] = {"no_cfunc_wrapper": True, "error_model": "numpy", "nogil": True}
     if CACHE is None:
         return _numba.njit(**options)(function)  # type: ignore[no-any-return]
     with _cache_here(_numba):
         return _numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+
+
+def rows(run: np.dtype[Any], name: str, row: np.dtype[Any]) -> Any:
+    """A function (run record, number) -> that row of the table whose address stands in the record as `name`_at.
+
+    The row is a reference: what is assigned to its fields is written to the table.
+    """
+    field = f"{name}_at"
+    if _numba is None:
+        return lambda g, i: getattr(g, field)[i]
+    kind = _numba.from_dtype(row)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        start = _field(builder, args[0], run, field)
+        at = builder.add(start, builder.mul(args[1], start.type(row.itemsize)))
+        return builder.inttoptr(at, context.get_value_type(kind))
+
+    return _reader(kind, codegen)
+
+
+def cells(run: np.dtype[Any], name: str, cell: str, *, wide: bool = False) -> Any:
+    """A function (run record, number) -> the number's value in a column of type `cell`, "f8" or "i4".
+
+    Its address is `name`_at; the values of request i are `name`_row bytes apart, and where `wide`, the number is that
+    of an attempt, (i << shift) + k, and those of attempt k are `name`_column bytes apart. 0 bytes: one value for all.
+    """
+    if _numba is None:
+        return lambda g, i: getattr(g, f"{name}_at")[i]
+    kind = _numba.from_dtype(np.dtype(cell))
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        g, i = args
+        at = _field(builder, g, run, f"{name}_at")
+        if wide:
+            shift = _field(builder, g, run, "shift")
+            k = builder.and_(i, builder.not_(builder.shl(i.type(-1), shift)))
+            i = builder.lshr(i, shift)
+            at = builder.add(at, builder.mul(k, _field(builder, g, run, f"{name}_column")))
+        at = builder.add(at, builder.mul(i, _field(builder, g, run, f"{name}_row")))
+        return builder.load(builder.inttoptr(at, context.get_data_type(kind).as_pointer()))
+
+    return _reader(kind, codegen)
+
+
+def _field(builder: Any, record: Any, dtype: np.dtype[Any], name: str) -> Any:
+    """The value of an int64 field of a record."""
+    from llvmlite import ir
+
+    assert dtype.fields is not None
+    i8, i64 = ir.IntType(8), ir.IntType(64)
+    start = builder.bitcast(record, i8.as_pointer())
+    return builder.load(builder.bitcast(builder.gep(start, [i64(dtype.fields[name][1])]), i64.as_pointer()))
+
+
+def _reader(kind: Any, codegen: Any) -> Any:
+    from numba.core import types
+    from numba.extending import intrinsic
+
+    def reader(typingctx: Any, g: Any, i: Any) -> Any:
+        return kind(g, types.int64), codegen
+
+    return intrinsic(reader)
 
 
 def warm() -> bool:

@@ -1,7 +1,8 @@
 """The kernel's records and codes: what an attempt, a request, a replica and the run as a whole remember.
 
 One record a thing, so that what an event touches lies side by side in memory. Times are seconds; NaN = did not happen.
-The kernel uses only `array[i].field`, so uncompiled it runs on lists of plain objects with the same fields (`plain`).
+`RUN` holds the addresses of all tables and of the columns of `Jobs`, so one record is all that the kernel's functions
+hand to each other; `tables` reads by those addresses.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 NONE, GATEWAY, QUEUED, PREFILL, DECODE, DONE, CANCELLED, FAILED = range(8)
 # request.status
 OPEN, ANSWERED, ERRORED, TIMED_OUT = range(4)
-# request.clock: what the hedge timer waits for, and what commits the winner
+# the clock of a request: what the hedge timer waits for, and what commits the winner
 FIRST_TOKEN, RESPONSE = 0, 1
 # run.cancel
 FREES_ENGINE, ENGINE_RUNS_ON, LEAVES_QUEUE = range(3)
@@ -22,20 +23,11 @@ FREES_ENGINE, ENGINE_RUNS_ON, LEAVES_QUEUE = range(3)
 AS_LOGGED, RANDOM, LEAST_OUTSTANDING = range(3)
 # timers, in the order in which they are served at one instant
 T_CANCEL, T_ENQUEUE, T_ERROR, T_ATTEMPT, T_DEADLINE, T_HEDGE = range(6)
-# what a replica's event brought about
-NOTHING, GOT_FIRST_TOKEN, GOT_RESPONSE = 0, 1, 2
+
+SIGNALS = ("queue_age", "running", "waiting", "kv_usage", "reserved", "slow", "errors", "hedges")
 
 ATTEMPT = np.dtype(
     [
-        # given
-        ("work", "f8"),  # prefill seconds at full speed
-        ("tokens", "f8"),  # to decode
-        ("prompt", "f8"),
-        ("reserve", "f8"),  # key-value tokens held from admission to end
-        ("gateway", "f8"),  # delay before the engine's queue
-        ("fails_after", "f8"),  # seconds after the send, inf = never
-        ("pick", "f8"),  # uniform number that picks the copy's replica
-        # happened
         ("sent", "f8"),
         ("enqueued", "f8"),
         ("admitted", "f8"),
@@ -43,34 +35,27 @@ ATTEMPT = np.dtype(
         ("end", "f8"),
         ("left", "f8"),  # when the client stopped listening to an unfinished attempt
         ("gpu", "f8"),  # attributed seconds: prefill + integral of dt / running over decode
-        ("kv", "f8"),  # token-seconds
         ("decoded", "f8"),
         ("finish", "f8"),  # virtual time at which decode ends
         ("share0", "f8"),  # replica.share at the start of decode
-        ("replica", "i8"),
-        ("state", "i8"),
-        ("outcome", "i8"),  # state in which it ends if it is taken out
-        ("previous", "i8"),  # in the queue
-        ("next", "i8"),
-        ("place", "i8"),  # in the replica's heap
+        ("replica", "i4"),
+        ("previous", "i4"),  # in the queue
+        ("next", "i4"),
+        ("place", "i4"),  # in the replica's heap
+        ("state", "i1"),
+        ("outcome", "i1"),  # state in which it ends if it is taken out
     ],
     align=True,
 )
 
 REQUEST = np.dtype(
     [
-        ("arrival", "f8"),
-        ("predicted", "f8"),  # seconds a copy is expected to take, for the remaining-deadline test
-        ("pick", "f8"),  # uniform number that picks the primary's replica
         ("ttft", "f8"),
         ("end", "f8"),
-        ("logged", "i8"),  # replica in the log, -1 unknown
-        ("winner", "i8"),  # attempt that committed, -1 none
-        ("sent", "i8"),  # attempts sent
-        ("alive", "i8"),  # attempts that may still answer
-        ("clock", "i8"),
-        ("eligible", "i8"),
-        ("status", "i8"),
+        ("winner", "i4"),  # which of its attempts committed, -1 none
+        ("sent", "i1"),  # attempts sent
+        ("alive", "i1"),  # attempts that may still answer
+        ("status", "i1"),
     ],
     align=True,
 )
@@ -113,14 +98,38 @@ REPLICA = np.dtype(
         ("outstanding", "i8"),  # sent and not yet out of the engine: one that nobody waits for still loads it
         ("pool", "i8"),
         ("running_max", "i8"),
+        ("number", "i8"),  # its own
+        ("slots", "i8"),  # its first row in the table of slots
     ],
     align=True,
 )
 
-WINDOW = np.dtype([("slot", "f8"), ("n", "f8"), ("hits", "f8"), ("n_before", "f8"), ("hits_before", "f8")], align=True)
+WINDOW = np.dtype([("until", "f8"), ("n", "f8"), ("hits", "f8"), ("n_before", "f8"), ("hits_before", "f8")], align=True)
+SLOT = np.dtype([("finish", "f8"), ("attempt", "i8")], align=True)
+TIMER = np.dtype([("at", "f8"), ("what", "i8")], align=True)  # what: kind * 2**44 + attempt or request
+NODE = np.dtype([("due", "f8"), ("replica", "i8")], align=True)
+CHANGE = np.dtype([("start", "f8"), ("factor", "f8")], align=True)
+
+# columns of `Jobs` that the kernel reads where they are: one value an attempt, or one a request
+OF_ATTEMPT = ("work", "tokens", "prompt", "gateway", "fails_after", "pick")
+OF_REQUEST = ("arrival", "predicted", "logged", "clock", "eligible")
+TABLES = {
+    "attempts": ATTEMPT,
+    "requests": REQUEST,
+    "replicas": REPLICA,
+    "windows": WINDOW,
+    "slots": SLOT,
+    "timers": TIMER,
+    "nodes": NODE,
+    "changes": CHANGE,
+}
 
 RUN = np.dtype(
     [
+        # where things are: of tables the address, of columns the address and the bytes to the next request and attempt
+        *((f"{name}_at", "i8") for name in TABLES),
+        *((f"{name}_{part}", "i8") for name in OF_ATTEMPT for part in ("at", "row", "column")),
+        *((f"{name}_{part}", "i8") for name in (*OF_REQUEST, "choices") for part in ("at", "row")),
         # the law
         ("decode_base", "f8"),
         ("decode_per_sequence", "f8"),
@@ -138,14 +147,9 @@ RUN = np.dtype(
         ("max_in_flight", "f8"),
         ("cancel_lag", "f8"),
         ("healthy_limit", "f8"),
-        ("sup_queue_age", "f8"),  # suppress when above; inf = off
-        ("sup_running", "f8"),
-        ("sup_waiting", "f8"),
-        ("sup_kv_usage", "f8"),
-        ("sup_reserved", "f8"),
-        ("sup_slow", "f8"),
-        ("sup_errors", "f8"),
-        ("sup_hedges", "f8"),
+        *((f"above_{name}", "f8") for name in SIGNALS),  # no copy while the signal is above; inf = off
+        *((f"below_{name}", "f8") for name in SIGNALS),  # no copy while it is below; 0 = off
+        *((f"watch_{name}", "i8") for name in ("fleet", "slow", "errors", "hedges")),  # whether any such limit is set
         ("cancel", "i8"),
         ("routing", "i8"),
         ("choices", "i8"),  # replicas looked at by least outstanding, 0 = all
@@ -155,8 +159,8 @@ RUN = np.dtype(
         # sizes
         ("requests", "i8"),
         ("attempts", "i8"),  # per request at most
+        ("shift", "i8"),  # attempt k of request i is row (i << shift) + k
         ("replicas", "i8"),
-        ("slots", "i8"),  # places in a replica's heap
         ("leaves", "i8"),  # of the tree over replicas
         # counters
         ("tokens", "f8"),  # in the budget's bucket
@@ -176,20 +180,17 @@ RUN = np.dtype(
 
 
 class State(NamedTuple):
-    """Everything the kernel reads and writes. Arrays are records of the types above unless said otherwise."""
+    """The kernel's tables, of the types above; `run` has their addresses, so they must outlive it."""
 
-    attempt: Any  # (requests * attempts,)
-    request: Any  # (requests,)
-    replica: Any  # (replicas + 1,): the last one is a dummy that is never due
-    window: Any  # (replicas + 2,): answers of each replica, errors, copies in the last 15 to 30 s
+    attempts: Any  # (requests << shift,)
+    requests: Any  # (requests,)
+    replicas: Any  # (replicas + 1,): the last one is a dummy that is never due
+    windows: Any  # (replicas + 2,): answers of each replica, errors, copies in the last 15 to 30 s
+    slots: Any  # (replicas * places,): attempts that decode, a heap by `finish` for each replica
+    timers: Any  # heap by time
+    nodes: Any  # (2 * leaves,): winner tree of replicas by `due`
+    changes: Any  # slow series of all replicas, one after the other
     run: Any  # (1,)
-    heap: Any  # int64 (replicas * slots,): attempts that decode, by `finish`
-    timer_at: Any  # float64
-    timer_what: Any  # int64: kind * 2**44 + attempt or request
-    tree: Any  # int64 (2 * leaves,): winner tree of replicas by `due`
-    slow_start: Any  # float64
-    slow_factor: Any  # float64
-    choices: Any  # float64 (requests * choices,): uniform numbers for least outstanding of a few
 
 
 def plain(records: Any) -> list[Any]:

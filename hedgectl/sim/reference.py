@@ -1,55 +1,22 @@
-"""The same semantics as the kernel, written naively: plain objects, every token a step, everything looked up anew.
+"""The same semantics as the kernel, written naively: the client's side on top of `naive`'s engines.
 
 It shares no code with the kernel except the names of the codes, and is the yardstick the kernel is tested against
-(agreement to 1e-6 s on random cases). Between two events time advances token by token: the next point is where any
-running sequence has its next whole token, any prefill ends, any timer rings, or any slowness changes.
+(agreement to 1e-6 s on random cases).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from hedgectl.sim import layout as c
 from hedgectl.sim.inputs import Jobs, Law, Rule
+from hedgectl.sim.naive import EPSILON, Copy, NaiveFleet
 
-EPSILON = 1e-9
 HALF_WINDOW_S = 15.0
 SLOW_SHARE = 0.25
-
-
-@dataclass(slots=True)
-class Copy:
-    """One attempt."""
-
-    request: int
-    number: int
-    work: float
-    tokens: float
-    prompt: float
-    reserve: float
-    gateway: float
-    fails_after: float
-    pick: float
-    replica: int = -1
-    state: int = c.NONE
-    sent: float = math.nan
-    enqueued: float = math.nan
-    admitted: float = math.nan
-    first: float = math.nan
-    end: float = math.nan
-    left: float = math.nan
-    gpu: float = 0.0
-    kv: float = 0.0
-    decoded: float = 0.0
-    work_left: float = 0.0
-    doomed: int = -1
-
-    def waited_for(self) -> bool:
-        """Does the client still listen?"""
-        return c.GATEWAY <= self.state <= c.DECODE and math.isnan(self.left)
 
 
 @dataclass(slots=True)
@@ -70,43 +37,17 @@ class Call:
     end: float = math.nan
 
 
-@dataclass(slots=True)
-class Engine:
-    """One replica."""
-
-    changes: list[tuple[float, float]]
-    static: float
-    pool: int
-    queue: list[Copy] = field(default_factory=list)
-    prefill: Copy | None = None
-    batch: list[Copy] = field(default_factory=list)
-    answers: list[tuple[float, bool]] = field(default_factory=list)
-    steps: float = 0.0  # since the batch was last empty
-    under_way: float = 0.0  # share of a step to go when the prefill was admitted
-
-    def factor(self, t: float) -> float:
-        """Slowness at `t`."""
-        now = 1.0
-        for start, value in self.changes:
-            if start <= t:
-                now = value
-        return now
-
-
-class Reference:
+class Reference(NaiveFleet):
     """One run; `go()` plays it, then `calls`, `engines` and the counters tell what happened."""
 
     def __init__(self, jobs: Jobs, law: Law, rule: Rule) -> None:
-        if law.decode_base + law.decode_per_sequence <= 0:
-            raise ValueError("a step that takes no time cannot be played token by token")
-        self.law, self.rule = law, rule
+        super().__init__(law)
+        self.rule = rule
         self.calls = [self._call(jobs, i) for i in range(len(jobs.arrival))]
-        self.engines = [self._engine(r) for r in range(law.replicas)]
         self.timers: list[tuple[float, int, int, int]] = []  # time, kind, request, attempt
         self.tokens = rule.burst
         self.refused = {"ineligible": 0, "deadline": 0, "suppressed": 0, "budget": 0}
         self.hedges = 0
-        self.t = 0.0
         self.errors: list[tuple[float, bool]] = []
         self.asked: list[float] = []
         self.hedged: list[float] = []
@@ -122,138 +63,22 @@ class Reference:
         choices = list(jobs.choices[i])
         return Call(jobs.arrival[i], jobs.predicted[i], int(jobs.logged[i]), clock, eligible, copies, choices)
 
-    def _engine(self, r: int) -> Engine:
-        pool = int(self.law.pool[r]) if self.law.pool is not None else 0
-        slow = self.law.slow
-        if slow is None:
-            return Engine([], 1.0, pool)
-        rows = range(slow.offsets[r], slow.offsets[r + 1])
-        return Engine([(slow.start_s[x], slow.factor[x]) for x in rows], slow.static_factor[r], pool)
-
-    # --- time -----------------------------------------------------------------------------------------------------
-
     def go(self) -> Reference:
         """Play to the end."""
         for i, call in enumerate(self.calls):
             self.timers.append((call.arrival, 99, i, 0))
         while True:
             at = min((x[0] for x in self.timers), default=math.inf)
-            points = [self._next_point(e) for e in self.engines]
+            points = [self.next_point(e) for e in self.engines]
             soonest = min(points, default=math.inf)
             if min(at, soonest) == math.inf:
                 return self
             if soonest <= at:
-                self._advance(soonest)
-                self._serve_engine(points.index(soonest))
+                self.advance(soonest)
+                self.serve(points.index(soonest))
             else:
-                self._advance(at)
+                self.advance(at)
                 self._ring()
-
-    def _rates(self, e: Engine) -> tuple[float, float]:
-        """(tokens per second of each running sequence, prefill seconds per second)."""
-        n, slow, law = len(e.batch), e.factor(self.t), self.law
-        step: float = (law.decode_base + law.decode_per_sequence * n) * e.static
-        chunked = law.chunk > 0 and law.prefill_per_token > 0
-        if e.prefill is not None and (not chunked or e.prefill.work <= 0):
-            return 0.0, 1.0 / slow
-        if e.prefill is not None:
-            pieces: float = max(1, math.ceil(e.prefill.work / (law.prefill_per_token * max(1, law.chunk - n)) - 1e-9))
-            pieces += e.under_way
-            piece = e.prefill.work / pieces * e.static
-            return (1.0 / (slow * (step + piece)) if n else 0.0), piece / (slow * (step + piece))
-        return (1.0 / (slow * step) if step > 0 else 1e18) if n else 0.0, 0.0
-
-    def _next_point(self, e: Engine) -> float:
-        """The next time at which something changes on `e`, or a sequence has its next whole token."""
-        tokens, work = self._rates(e)
-        points = []
-        if work > 0 and e.prefill is not None:
-            points.append(self.t + max(0.0, e.prefill.work_left) / work)
-        if tokens > 0:
-            for x in e.batch:
-                whole = min(math.floor(x.decoded + EPSILON) + 1.0, x.tokens)
-                points.append(self.t + max(0.0, whole - x.decoded) / tokens)
-        if points:
-            points += [start for start, _ in e.changes if start > self.t][:1]
-        return min(points, default=math.inf)
-
-    def _advance(self, t: float) -> None:
-        for e in self.engines:
-            tokens, work = self._rates(e)
-            dt = t - self.t
-            share = 0.0
-            if e.prefill is not None:
-                n = len(e.batch)
-                step = (self.law.decode_base + self.law.decode_per_sequence * n) * e.static
-                share = 1.0 if tokens == 0 else 1.0 - tokens * e.factor(self.t) * step
-                e.prefill.work_left -= dt * work
-                e.prefill.gpu += dt * share
-            e.steps = e.steps + dt * tokens if e.batch else 0.0
-            for x in e.batch:
-                x.decoded += dt * tokens
-                if tokens > 0:
-                    x.gpu += dt * (1.0 - share) / len(e.batch)
-        self.t = t
-
-    # --- engine ---------------------------------------------------------------------------------------------------
-
-    def _serve_engine(self, r: int) -> None:
-        e = self.engines[r]
-        if e.prefill is not None and e.prefill.work_left <= EPSILON and self._rates(e)[1] > 0:
-            x, e.prefill = e.prefill, None
-            if x.doomed >= 0:
-                self._out(x, x.doomed)
-            else:
-                x.first, x.state = self.t, c.DECODE
-                if x.tokens > 0:
-                    e.batch.append(x)
-                self._admit(r)
-                self._first_token(x)
-                if x.tokens <= 0:
-                    self._done(x)
-        else:
-            over = [x for x in e.batch if x.tokens - x.decoded <= EPSILON]
-            if over:
-                x = min(over, key=lambda y: (y.tokens - y.decoded, y.request, y.number))
-                e.batch.remove(x)
-                x.decoded = x.tokens
-                self._done(x)
-        self._admit(r)
-
-    def _reserved(self, e: Engine) -> float:
-        return sum(x.reserve for x in e.batch) + (e.prefill.reserve if e.prefill else 0.0)
-
-    def _admit(self, r: int) -> None:
-        e = self.engines[r]
-        if e.prefill is not None or not e.queue or len(e.batch) >= self.law.cap:
-            return
-        if e.batch and self._reserved(e) + e.queue[0].reserve > self.law.kv_capacity:
-            return
-        x = e.queue.pop(0)
-        x.state, x.admitted, x.work_left = c.PREFILL, self.t, x.work * e.static
-        e.prefill = x
-        e.under_way = max(0.0, math.ceil(e.steps - 1e-6) - e.steps) if e.batch else 0.0
-
-    def _out(self, x: Copy, state: int) -> None:
-        x.state, x.end = state, self.t
-        if not math.isnan(x.admitted):
-            x.kv = x.reserve * (self.t - x.admitted)
-
-    def _take_out(self, x: Copy, state: int) -> None:
-        if x.state == c.PREFILL and not (self.law.chunk > 0 and self.law.prefill_per_token > 0):
-            x.doomed = state
-            return
-        e = self.engines[x.replica]
-        if x.state == c.QUEUED:
-            e.queue.remove(x)
-        elif x.state == c.PREFILL:
-            e.prefill = None
-        elif x.state == c.DECODE:
-            e.batch.remove(x)
-        self._out(x, state)
-        self._admit(x.replica)
-
-    # --- client ---------------------------------------------------------------------------------------------------
 
     def _ring(self) -> None:
         event = min(self.timers)
@@ -266,7 +91,7 @@ class Reference:
         elif kind == c.T_ENQUEUE:
             self._enter(x)
         elif kind == c.T_CANCEL and c.GATEWAY <= x.state <= c.DECODE:
-            self._take_out(x, c.CANCELLED)
+            self.take_out(x, c.CANCELLED)
         elif kind == c.T_ERROR:
             self._error(x)
         elif kind == c.T_ATTEMPT and x.waited_for():
@@ -308,18 +133,19 @@ class Reference:
             return
         e = self.engines[x.replica]
         free = e.prefill is None and not e.queue and len(e.batch) < self.law.cap
-        fits = free and (not e.batch or self._reserved(e) + x.reserve <= self.law.kv_capacity)
+        fits = free and (not e.batch or self.reserved(e) + x.reserve <= self.law.kv_capacity)
         if len(e.queue) >= self.law.queue_limit and not fits:
             if x.waited_for():
                 self._error(x)
             else:
-                self._out(x, c.FAILED)
+                self.out(x, c.FAILED)
             return
         x.state, x.enqueued = c.QUEUED, self.t
         e.queue.append(x)
-        self._admit(x.replica)
+        self.admit(x.replica)
 
-    def _first_token(self, x: Copy) -> None:
+    def first_token(self, x: Copy) -> None:
+        """Commit the request to `x` if that is its clock."""
         call = self.calls[x.request]
         if call.clock == c.FIRST_TOKEN:
             self.engines[x.replica].answers.append((self.t, self.t - x.sent > self.rule.healthy_limit))
@@ -331,12 +157,11 @@ class Reference:
             call.winner = x
             self._abandon_others(call, x)
 
-    def _done(self, x: Copy) -> None:
+    def answer(self, x: Copy) -> None:
+        """`x` wins if anybody still waits for it."""
         call = self.calls[x.request]
         if call.clock != c.FIRST_TOKEN:
             self.engines[x.replica].answers.append((self.t, self.t - x.sent > self.rule.healthy_limit))
-        self._out(x, c.DONE)
-        self._admit(x.replica)
         if math.isnan(x.left):
             self.errors.append((self.t, False))
             call.winner = x
@@ -360,14 +185,16 @@ class Reference:
         if self.rule.cancel_lag > 0:
             self.timers.append((self.t + self.rule.cancel_lag, c.T_CANCEL, x.request, x.number))
         else:
-            self._take_out(x, c.CANCELLED)
+            self.take_out(x, c.CANCELLED)
 
     def _error(self, x: Copy) -> None:
         if not x.waited_for():
+            if x.state == c.GATEWAY:
+                self.out(x, c.FAILED)
             return
         self.errors.append((self.t, True))
         call = self.calls[x.request]
-        self._take_out(x, c.FAILED)
+        self.take_out(x, c.FAILED)
         x.left = self.t
         if call.status == c.OPEN and (call.winner is x or not any(y.waited_for() for y in call.copies)):
             self._close(call, c.ERRORED)
@@ -417,7 +244,7 @@ class Reference:
         return sum(recent) / len(recent) if recent else 0.0
 
     def _suppressed(self, call: Call, target: int) -> bool:
-        s, engines, n = self.rule.suppress, self.engines, len(self.engines)
+        engines, n = self.engines, len(self.engines)
         queue = engines[target].queue
         slot = self.t // HALF_WINDOW_S
         asked = sum(t // HALF_WINDOW_S in (slot, slot - 1) for t in self.asked)
@@ -431,12 +258,13 @@ class Reference:
             "running": sum(len(e.batch) + (e.prefill is not None) for e in engines) / n,
             "waiting": sum(len(e.queue) for e in engines) / n,
             "kv_usage": used / (n * min(self.law.kv_capacity, 1e300)),
-            "reserved": sum(self._reserved(e) for e in engines) / (n * min(self.law.kv_capacity, 1e300)),
+            "reserved": sum(self.reserved(e) for e in engines) / (n * min(self.law.kv_capacity, 1e300)),
             "slow": sum(slow) / max(1, n - 1),
             "errors": self._share(self.errors),
             "hedges": hedged / asked if asked else 0.0,
         }
-        return any(live[name] > limit for name, limit in s.items())
+        above = any(live[name] > limit for name, limit in self.rule.suppress.items())
+        return above or any(live[name] < limit for name, limit in self.rule.suppress_below.items())
 
     def _hedge(self, call: Call) -> None:
         target = self._target(call) if call.eligible else -1

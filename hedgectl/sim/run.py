@@ -12,33 +12,36 @@ from hedgectl.sim.kernel import drain
 from hedgectl.sim.layout import State
 
 Progress = Callable[[str], None]
-_RECORDS = {
-    "attempt": layout.ATTEMPT,
-    "request": layout.REQUEST,
-    "replica": layout.REPLICA,
-    "window": layout.WINDOW,
-    "run": layout.RUN,
-}
 
 
 def run(jobs: Jobs, law: Law, rule: Rule) -> Outcome:
     """Replay `jobs` on the engines of `law` under `rule`, to the end of the last piece of work."""
     state = build(jobs, law, rule)
     if jit.COMPILED:
-        drain(state)
-        return outcome(state)
-    return outcome(_run_plain(state))
+        drain(state.run)
+        return outcome(state, jobs)
+    return outcome(_run_plain(state, jobs), jobs)
 
 
-def _run_plain(state: State) -> State:
+def _run_plain(state: State, jobs: Jobs) -> State:
     """The same kernel on plain Python objects and lists, which are much faster there than numpy's records."""
-    fields = state._asdict()
-    for name, value in fields.items():
-        fields[name] = layout.plain(value) if name in _RECORDS else value.tolist()
-    drain(State(**fields))
-    for name, dtype in _RECORDS.items():
-        fields[name] = layout.records(fields[name], dtype)
-    return State(**fields)
+    tables = {name: layout.plain(getattr(state, name)) for name in layout.TABLES}
+    (g,) = layout.plain(state.run)
+    for name, rows in tables.items():
+        setattr(g, f"{name}_at", rows)
+    wide = 1 << g.shift
+    for name in layout.OF_ATTEMPT:
+        padded = np.zeros((len(jobs.arrival), wide))
+        padded[:, : jobs.attempts] = getattr(jobs, name)
+        setattr(g, f"{name}_at", padded.ravel().tolist())
+    for name in (*layout.OF_REQUEST, "choices"):
+        setattr(g, f"{name}_at", getattr(jobs, name).ravel().tolist())
+    drain([g])
+    found = {name: layout.records(rows, layout.TABLES[name]) for name, rows in tables.items()}
+    for name in layout.RUN.names or ():
+        if name.endswith("_at"):
+            setattr(g, name, 0)
+    return State(**found, run=layout.records([g], layout.RUN))
 
 
 def prepare(progress: Progress | None = None) -> None:

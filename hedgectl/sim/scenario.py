@@ -51,7 +51,7 @@ class Assumed:
 class Spec:
     """One hedging policy in the units of a replay. `eligible` is a mask over the workload; None = all.
 
-    `ratio` None = no budget. Signals are (name of policy.v1, limit): suppressed when above.
+    `ratio` None = no budget. Signals are (name, operator, limit) of policy.v1: no copy while that holds.
     """
 
     trigger: Trigger
@@ -65,14 +65,13 @@ class Spec:
     choose: str = "as_routed"
     different_replica: bool = True
     different_pool: bool = False
-    suppress: tuple[tuple[str, float], ...] = ()
+    suppress: tuple[tuple[str, str, float], ...] = ()
     eligible: Bools | None = None
 
     @classmethod
     def of_policy(cls, hedge: Hedge, suppress: Sequence[Suppress] = (), eligible: Bools | None = None) -> Spec:
         """From the parts of a policy; rules of eligibility and windows arrive as the mask `eligible`."""
         budget, deadline = hedge.budget, hedge.deadline
-        limits = [(s.signal, _above(s)) for s in suppress if s.op in (">", ">=")]
         return cls(
             trigger=hedge.trigger,  # type: ignore[arg-type]
             delay_s=hedge.delay_ms / 1e3,
@@ -85,13 +84,32 @@ class Spec:
             choose=hedge.target.choose,
             different_replica=hedge.target.different_replica,
             different_pool=hedge.target.different_pool,
-            suppress=tuple(limits),
+            suppress=limits_of(suppress),
             eligible=eligible,
         )
 
 
-def _above(s: Suppress) -> float:
-    return float(np.nextafter(s.value, -np.inf)) if s.op == ">=" else s.value
+def limits_of(suppress: Sequence[Suppress]) -> tuple[tuple[str, str, float], ...]:
+    """A policy's conditions as `Spec.suppress`."""
+    return tuple((s.signal, s.op, s.value) for s in suppress)
+
+
+def _bounds(limits: Sequence[tuple[str, str, float]]) -> tuple[dict[str, float], dict[str, float]]:
+    """(highest, lowest) value of each of the kernel's signals at which a copy may still be sent."""
+    highest: dict[str, float] = {}
+    lowest: dict[str, float] = {}
+    for signal, op, value in limits:
+        name, unit = _SIGNALS[signal]
+        limit = value * unit
+        if op == ">":
+            highest[name] = min(highest.get(name, OFF), limit)
+        elif op == ">=":
+            highest[name] = min(highest.get(name, OFF), float(np.nextafter(limit, -np.inf)))
+        elif op == "<":
+            lowest[name] = max(lowest.get(name, 0.0), limit)
+        else:
+            lowest[name] = max(lowest.get(name, 0.0), float(np.nextafter(limit, np.inf)))
+    return highest, lowest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,10 +235,7 @@ def rule_of(s: Setting, spec: Spec | None, assumed: Assumed, routing: int) -> Ru
     base = {"routing": routing, "cancel": cancel, "cancel_lag": s.fleet.cancel_lag_s}
     if spec is None:
         return Rule(deadline=timeout, **base)  # type: ignore[arg-type]
-    limits: dict[str, float] = {}
-    for signal, limit in spec.suppress:
-        name, unit = _SIGNALS[signal]
-        limits[name] = min(limits.get(name, OFF), limit * unit)
+    highest, lowest = _bounds(spec.suppress)
     return Rule(
         delay=spec.delay_s,
         deadline=min(timeout, spec.deadline_s),
@@ -232,7 +247,8 @@ def rule_of(s: Setting, spec: Spec | None, assumed: Assumed, routing: int) -> Ru
         same_replica=not spec.different_replica,
         other_pool=spec.different_pool,
         healthy_limit=spec.delay_s,
-        suppress=limits,
+        suppress=highest,
+        suppress_below=lowest,
         **base,  # type: ignore[arg-type]
     )
 

@@ -152,7 +152,7 @@ def replayed(outcome: Outcome) -> dict[str, dict[str, float]]:
     )
     done = simulate(jobs, law, rule)
     found: dict[str, dict[str, float]] = {"copies": {"hedged": float(done.run["hedges"])}}
-    for metric, values in (("ttft", done.request["ttft"]), ("e2e", done.request["end"] - done.request["arrival"])):
+    for metric, values in (("ttft", done.request["ttft"]), ("e2e", done.request["end"] - done.jobs.arrival)):
         found[metric] = {
             arm: float(np.quantile(values[rows], 0.95)) * 1e3
             for arm, rows in (("hedged", hedged), ("unhedged", ~hedged))
