@@ -115,12 +115,12 @@ def fleet(cancel: int, *, losers: bool = True) -> Logged:
         law = Law(replicas, base_s, each_s, cap=most, slow=SlowSeries.of(slow, replicas))
         rule = Rule(delay=np.inf if after_s is None else after_s, ratio=0.2, burst=100, cancel=cancel)
         done = simulate(Jobs.of(arrival, tokens, work=prefill_s, seed=number), law, rule).request
-        lost = done["winner"] % 2 == 1  # the copy answered: the primary is only known to be longer
+        lost = done["winner"] == 1  # the copy answered: the primary is only known to be longer
         w = Workload.of(
-            done["arrival"],
+            arrival,
             np.full(requests, 100),
             tokens,
-            e2e_s=done["end"] - done["arrival"],
+            e2e_s=done["end"] - arrival,
             status=np.where(lost, CENSORED, OK),
             streamed=np.zeros(requests),
         )
