@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hedgectl import decompose, fleet, ingest, sql, store
 from hedgectl.decompose import Prepared, Selection
-from hedgectl.errors import InputError, UsageError
+from hedgectl.errors import InputError, NoRequests, UsageError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -45,6 +45,7 @@ class Logs:
     format: str | None = None
     map_file: Path | None = None
     tz: str | None = None
+    unit: str | None = None
     max_reject: float | None = None
     memory_limit: str | None = None
     wait_s: float = 0.0
@@ -53,9 +54,17 @@ class Logs:
 
 @contextmanager
 def opened(
-    logs: Logs, selection: Selection, progress: Progress | None = None, *, history: bool = False
+    logs: Logs,
+    selection: Selection,
+    progress: Progress | None = None,
+    *,
+    history: bool = False,
+    empty: Callable[[NoRequests], None] | None = None,
 ) -> Iterator[Opened]:
-    """Reads, selects and decomposes. Raises UsageError without a source, InputError without a request in it."""
+    """Reads, selects and decomposes. Raises UsageError without a source, InputError without a request in it.
+
+    ``empty`` is told of logs without a request instead; the selection then holds none.
+    """
     if logs.folder is not None and (logs.paths or logs.db is not None):
         raise UsageError("--from is given beside another source", hint="analyse the folder, the database or the files")
     if logs.paths and logs.db is not None:
@@ -74,16 +83,23 @@ def opened(
                 progress(f"reading {logs.folder}")
             fleet.load(logs.folder, memory, selection)
         elif logs.db is None:
-            document = ingest.ingest(
-                memory,
-                logs.paths,
-                format=logs.format,
-                map_file=logs.map_file,
-                tz=logs.tz,
-                max_reject=logs.max_reject,
-                join=logs.join,
-                progress=told(progress),
-            )
+            try:
+                document = ingest.ingest(
+                    memory,
+                    logs.paths,
+                    format=logs.format,
+                    map_file=logs.map_file,
+                    tz=logs.tz,
+                    unit=logs.unit,
+                    max_reject=logs.max_reject,
+                    join=logs.join,
+                    progress=told(progress),
+                )
+            except NoRequests as nothing:
+                if empty is None or nothing.document is None:
+                    raise
+                document = nothing.document
+                empty(nothing)
         else:
             copy(logs.db, memory, wait_s=logs.wait_s, memory_limit=logs.memory_limit, history=history)
         with store.explained(memory.name):

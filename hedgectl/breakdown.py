@@ -54,7 +54,7 @@ def breakdown(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, by: 
     if by:
         keys = con.execute(sql.text("decompose/breakdown_key").replace("{by}", names)).fetchall()
     else:
-        keys = [()] if prepared.requests else []
+        keys = [()]  # one group, also of nothing: n = 0 is an answer
     found = con.execute(sql.text("decompose/breakdown_row").replace("{by}", names or "NULL")).fetchnumpy()
     code = np.asarray(found["code"])
     edges = np.searchsorted(code, np.arange(len(keys) + 1))

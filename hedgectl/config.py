@@ -83,6 +83,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("recommend", "idempotent_tools", "list", "names of tools that may run twice"),
     Setting("recommend", "segments", "list", "segments that may have a copy; all others may not"),
     Setting("recommend", "max_prompt_tokens", "count", "longest prompt that is worth computing twice"),
+    Setting("recommend", "one_clock", "flag", "trust first tokens although some are logged before their start"),
     Setting("recommend", "windows", "text", "hedge only in hours in which slow requests recur", ("auto", "none")),
     Setting("daily", "state_dir", "text", "where daily keeps what it needs between runs"),
     Setting("daily", "window", "duration", "trailing window the policy rests on"),

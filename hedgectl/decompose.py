@@ -23,6 +23,7 @@ MIN_REQUESTS = 1000  # below this no verdict is given
 SLACK_NS = 3_600_000_000_000  # attempts this far outside the window may still belong to a request inside
 MIN_SCALE_ROWS = 100
 MAX_SCALE_ERROR = 0.15
+MAX_SKEW_SHARE = 0.001  # of logged first tokens; up to here a clock was set, beyond there are two
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,19 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class Skew:
+    """First tokens before the start: two clocks, whose offset nothing in the log verifies.
+
+    `share`: of the attempts; `behind`: replica -> the least that its clock is behind, ns, worst first; `telling`: so many
+    that every other first token of the log is doubtful too, and not a clock that was set once.
+    """
+
+    share: float
+    behind: Mapping[str | None, int]
+    telling: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """What was selected and how far its numbers can be trusted.
 
@@ -63,6 +77,7 @@ class Prepared:
     notes: tuple[dict[str, Any], ...]
     prefill_fits: Mapping[str, prefill.PrefillFit] = field(default_factory=dict)
     bytes_per_token: float | None = None
+    skew: Skew | None = None
 
     @property
     def as_of(self) -> str | None:
@@ -141,6 +156,7 @@ def prepare(con: Connection, selection: Selection | None = None) -> Prepared:
     )
     run(con, "decompose/selected_attempt")
     run(con, "decompose/request")
+    outlived = _settle_timeouts(con)
     fits = _fit_prefill(con, assume_uncached=chosen.assume_uncached)
     run(con, "decompose/component")
     scale, scale_notes = _output_length(con)
@@ -151,8 +167,58 @@ def prepare(con: Connection, selection: Selection | None = None) -> Prepared:
         "requests": facts["requests"],
         "attempts": facts["attempts"],
     }
-    notes = [*_notes(facts, span, fits), *scale_notes, *_turns(con), *_folded(con), *join.notes(join.counts(con))]
-    return Prepared(chosen, as_of_ns, window, facts["requests"], facts["attempts"], facts, tuple(notes), fits, scale)
+    skew = _skew(con, facts)
+    notes = [
+        *_notes(facts, span, fits),
+        *_skewed(skew),
+        *outlived,
+        *scale_notes,
+        *_turns(con),
+        *_folded(con),
+        *join.notes(join.counts(con)),
+    ]
+    return Prepared(
+        chosen, as_of_ns, window, facts["requests"], facts["attempts"], facts, tuple(notes), fits, scale, skew
+    )
+
+
+def _skew(con: Connection, facts: Mapping[str, Any]) -> Skew | None:
+    if not facts["clock_skew"]:
+        return None
+    found = rows(con, "decompose/skew")
+    telling = facts["clock_skew"] > MAX_SKEW_SHARE * facts["ttft_logged"]
+    share = facts["clock_skew"] / max(facts["attempts"], 1)
+    return Skew(share, {one["replica"]: int(one["behind_ns"]) for one in found}, telling)
+
+
+def _skewed(skew: Skew | None) -> list[dict[str, Any]]:
+    if skew is None:
+        return []
+    listed = [f"{name or 'a replica without a name'} at least {ns / 1e6:.0f} ms" for name, ns in skew.behind.items()]
+    more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
+    elsewhere = ", and cross-clock with an offset that is not verified everywhere else" if skew.telling else ""
+    text = (
+        f"{skew.share:.1%} of rows have a first token before the start, so it is timed by another clock (behind: "
+        f"{', '.join(listed[:3])}{more}): their TTFT is unknown{elsewhere}"
+    )
+    return [note("clock_skew", text, level="warning", share=skew.share)]
+
+
+def _settle_timeouts(con: Connection) -> list[dict[str, Any]]:
+    """Timeouts that answers outlive become errors in `request`, for every command alike; a note a model with such ones."""
+    run(con, "decompose/outlived")
+    found = rows(con, "decompose/outlived_count")
+    if found:
+        run(con, "decompose/outlived_are_errors")
+    return [
+        note(
+            "timeouts_outlived",
+            f"{one['timeouts']} timeouts{' of ' + one['model'] if one['model'] else ''} (after {one['given_ns'] / 1e9:.3g} s) count as "
+            f"errors: {one['longer']} answers took longer than these were given, so they say nothing about how long an answer takes",
+            share=one["timeouts"] / one["requests"],
+        )
+        for one in found
+    ]
 
 
 def _folded(con: Connection) -> list[dict[str, Any]]:
@@ -177,7 +243,7 @@ def _turns(con: Connection) -> list[dict[str, Any]]:
     share = int(seen["tool_wait_ns"]) / int(seen["wall_ns"])
     text = (
         f"{seen['turns']} agent turns: {int(seen['model_ns']) / int(seen['wall_ns']):.0%} of their time in model calls, {share:.0%} waiting "
-        f"for tools (no copy shortens that), {int(seen['other_ns']) / int(seen['wall_ns']):.0%} in neither; hedgectl sql turns lists them"
+        f"for tools (no copy shortens that: at most {int(seen['model_ns']) / 1e9:.3g} s can be saved), {int(seen['other_ns']) / int(seen['wall_ns']):.0%} in neither; hedgectl sql turns lists them"
     )
     return [note("agent_turns", text, share=share)]
 
@@ -315,17 +381,6 @@ def _notes(
         facts["ttft_equals_e2e"],
         logged,
         lambda s: f"{s} of rows log the first token at the end: their TTFT is unknown",
-    )
-    worst = -(facts["worst_skew_ns"] or 0) / 1e6
-    add(
-        "clock_skew",
-        "warning",
-        facts["clock_skew"],
-        logged,
-        lambda s: (
-            f"{s} of rows have a first token before the start (up to {worst:.0f} ms, replica "
-            f"{facts['worst_skew_replica']}): TTFT crosses two clocks, there it is unknown and elsewhere unverified"
-        ),
     )
     add(
         "ttft_is_zero",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -44,6 +45,12 @@ class InputError(HedgectlError):
     """Input that cannot be used at all: no file, no request in it, no format fits."""
 
     code = ExitCode.UNUSABLE
+
+
+class NoRequests(InputError):
+    """Logs that could be read and hold no request. ``document`` is what reading them has to say (ingest.v1), None before that."""
+
+    document: dict[str, Any] | None = None
 
 
 class NotEnoughData(HedgectlError):

@@ -47,9 +47,11 @@ def test_only_cache_hits_leave_no_latency() -> None:
     assert group["components"]["other"]["share_of_mean"] is None
 
 
-def test_an_empty_log_has_no_groups() -> None:
+def test_an_empty_log_has_one_group_of_nothing() -> None:
     with log([]) as con:
-        assert split(con)["groups"] == []
+        (group,) = split(con)["groups"]
+        assert (group["requests"], group["e2e_ms"]["n"], group["ttft_ms"]["p50"]) == (0, 0, None)
+        assert split(con, "replica")["groups"] == []
         assert split(con, "replica")["groups"] == []
 
 

@@ -196,9 +196,10 @@ def test_a_single_percentile_column_beside_requests_is_no_aggregate() -> None:
 def test_unknown_and_near_fields() -> None:
     records = [{**PLAIN, "ttft_ms": 2, "x_new": {"deep": 1}}, {**PLAIN, "TTFT_MS": 210, "Replica ": "z"}]
     report = detect.field_report(get("plain"), records)
-    assert report.unknown == ("x_new", "TTFT_MS", "Replica ")
+    assert report.unknown == ("x_new",)
     # the second record has a replica already; its first token is missing and may be the field in capitals
-    assert report.near == {"TTFT_MS": "ttft_ms"}
+    assert report.near == {"TTFT_MS": "ttft_ms", "Replica ": "replica"}
+    assert report.beside == {"Replica "}
     assert detect.field_report(get("litellm_payload"), records).unknown == ()
 
 

@@ -285,7 +285,7 @@ def test_first_tokens_that_are_none(mapping: Any) -> None:
         "ttft_unreadable",
         "component_out_of_range",
     ]
-    assert [r.get("ttft_ns") for r in found] == [200_000_000, None, 1_000_000_000, None, None, None, None, None]
+    assert [r.get("ttft_ns") for r in found] == [200_000_000, None, 1_000_000_000, None, -3_000_000, None, None, None]
     assert all(r["kind"] == "attempt" and r["e2e_ns"] == 10**9 for r in found)
 
 
@@ -295,7 +295,9 @@ def test_a_first_token_from_another_clock(mapping: Any) -> None:
     fine = {**skewed, "server_first": "2026-02-01T10:00:00.21Z"}
     backwards = {**fine, "client_end": "2026-02-01T09:59:59.9Z"}
     a, b, c = read(mapping(fields), skewed, fine, backwards)
-    assert (a.get("ttft_ns"), a["note"], a["e2e_ns"]) == (None, "clock_skew", 1_500_000_000)
+    # a negative first token stays as evidence of the offset; nothing uses it as a time
+    assert (a["ttft_ns"], a["note"], a["e2e_ns"]) == (-300_000_000, "clock_skew", 1_500_000_000)
+    assert "ttft_basis" not in a
     assert b["ttft_ns"] == 210_000_000
     assert c["reason"] == "negative_duration"
     # said to be another machine's clock, it is never a latency

@@ -7,12 +7,18 @@ test_diagnose.
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from test_hostile import row, run
+
+from hedgectl.schemas import load
 
 __all__ = ["run"]  # a fixture
 
@@ -30,8 +36,38 @@ def test_no_request_is_named_and_writes_no_policy(run: Any, tmp_path: Path, cont
     (tmp_path / "policy.json").write_text("as it was")
     code, out, err = run("recommend", "log.csv", "-o", "json", "--out", "policy.json")
     assert (code, out) == (4, "")
+    assert "no requests found" in err
     assert "log.csv" in err
     assert (tmp_path / "policy.json").read_text() == "as it was"
+
+
+@pytest.mark.parametrize("command", ["ingest --db d.duckdb", "breakdown", "diagnose", "check", "recommend"])
+def test_no_request_is_a_valid_document_all_the_same(run: Any, tmp_path: Path, command: str) -> None:
+    """n = 0 and nothing observed, on stdout, from every command that has a document; the exit code stays 4."""
+    (tmp_path / "blank.jsonl").write_text("\n  \n\n")
+    (tmp_path / "header.csv").write_text("ts,request_id,replica,status,ttft_ms,e2e_ms\n")
+    (tmp_path / "log.jsonl").write_text(row(0, e2e_ms=-5) + '\n{"level": "info"}\n')
+    code, out, err = run(*command.split(), "blank.jsonl", "header.csv", "log.jsonl", "--format", "plain", "-o", "json")
+    assert (code, "no requests found" in err) == (4, True)
+    assert all(name in err for name in ("blank.jsonl", "header.csv", "log.jsonl", "1 negative_duration"))
+    document = json.loads(out)
+    jsonschema.validate(document, load(document["schema"].removeprefix("hedgectl/").removesuffix(".v1")))
+    assert document["window"]["requests"] == 0
+    if command == "breakdown":
+        first = document["groups"][0]
+        assert (first["requests"], first["e2e_ms"]["n"], first["e2e_ms"]["p50"]) == (0, 0, None)
+        assert first["components"]["other"]["mean"] is None
+    if command == "recommend":
+        (policy,) = document["policies"]
+        assert (policy["decision"], policy["reasons"][0]["value"]) == ("not_enough_data", 0)
+
+
+def test_a_file_that_cannot_be_read_gives_no_document(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "other.jsonl").write_text('{"colour": "blue", "size": 3}\n' * 5)
+    code, out, err = run("breakdown", "empty.jsonl", "other.jsonl", "-o", "json")
+    assert (code, out) == (4, "")
+    assert "no format fits" in err
 
 
 def test_an_empty_file_among_good_ones_stops_nothing(run: Any, tmp_path: Path) -> None:
@@ -53,7 +89,23 @@ def test_answers_from_a_cache_are_no_latencies_and_never_hedged(run: Any, tmp_pa
     group = json.loads(out)["groups"][0]
     assert (code, group["excluded"]["cache_hit"], group["e2e_ms"]["n"]) == (0, 4, 0)
     code, out, _ = run("recommend", log, "--min-requests", "1", "-o", "json")
-    assert json.loads(out)["policies"][0]["decision"] != "hedge"
+    (policy,) = json.loads(out)["policies"]
+    assert (code, policy["decision"], policy["reasons"][0]["value"]) == (3, "not_enough_data", 0)
+
+
+def test_answers_from_a_cache_do_not_make_the_service_look_fast(run: Any, tmp_path: Path) -> None:
+    """The split, the policy's "as is" and what is counted all leave them out: one rule."""
+    served = [row(i, replica=f"e{i % 2}") for i in range(40)]
+    hits = [row(40 + i, cache_hit=True, e2e_ms=5, ttft_ms=3, replica=None) for i in range(60)]
+    log = write(tmp_path, *served, *hits)
+    _, out, _ = run("breakdown", log, "-o", "json")
+    split = json.loads(out)["groups"][0]["e2e_ms"]
+    _, out, _ = run("recommend", log, "--min-requests", "10", "-o", "json")
+    document = json.loads(out)
+    arm = document["policies"][0]["projection"]["unhedged"]
+    assert (arm["logical_requests"], arm["e2e_ms"]["n"]) == (40, 40)
+    assert arm["e2e_ms"]["p50"] == pytest.approx(split["p50"], abs=0.01)
+    assert [n["text"][:2] for n in document["notes"] if n["code"] == "cache_hits_left_out"] == ["60"]
 
 
 def test_the_window_is_told_by_the_times_and_not_by_the_lines(run: Any, tmp_path: Path) -> None:
@@ -70,3 +122,226 @@ def test_timeouts_are_lower_bounds_and_an_incident(run: Any, tmp_path: Path) -> 
     policy = json.loads(out)["policies"][0]
     assert (code, policy["decision"]) == (0, "do_not_hedge")
     assert "incident" in json.dumps(policy["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("given_ms", "outlived"), [(20_000, False), (1_000, True)], ids=["longer than any answer", "answers outlive it"]
+)
+def test_every_command_has_one_rule_for_timeouts(run: Any, tmp_path: Path, given_ms: int, outlived: bool) -> None:
+    """A timeout is a lower bound, unless at least as many answers took longer than it gave them: then it is an error."""
+    rows = [row(i, replica=f"e{i % 2}", e2e_ms=900 + 10 * i) for i in range(300)]
+    cut = [row(300 + i, replica=f"e{i % 2}", status=504, ttft_ms=None, e2e_ms=given_ms) for i in range(6)]
+    log = write(tmp_path, *rows, *cut)
+    _, out, _ = run("breakdown", log, "-o", "json")
+    split = json.loads(out)
+    group = split["groups"][0]
+    assert group["excluded"] == {"cache_hit": 0, "error": 6 * outlived, "censored": 6 * (not outlived)}
+    _, out, _ = run("recommend", log, "--min-requests", "100", "-o", "json")
+    document = json.loads(out)
+    arm = document["policies"][0]["projection"]["unhedged"]
+    for one in (group["e2e_ms"], arm["e2e_ms"]):
+        assert (one["p99"] is None) == (not outlived)
+    assert arm["e2e_ms"]["at_least"].keys() == group["e2e_ms"]["at_least"].keys()
+    assert arm["error_ratio"] == pytest.approx(6 / 306 * outlived, abs=1e-6)
+    for one in (split, document):
+        assert ("timeouts_outlived" in {n["code"] for n in one["notes"]}) == outlived
+
+
+def test_hang_ups_stay_lower_bounds_however_short(run: Any, tmp_path: Path) -> None:
+    rows = [row(i, e2e_ms=900 + 10 * i) for i in range(300)]
+    gone = [row(300 + i, status=499, ttft_ms=None, e2e_ms=1_000) for i in range(6)]
+    _, out, _ = run("breakdown", write(tmp_path, *rows, *gone), "-o", "json")
+    assert json.loads(out)["groups"][0]["excluded"]["censored"] == 6
+
+
+def test_a_copy_elsewhere_is_a_second_replica(run: Any, tmp_path: Path) -> None:
+    """All first attempts on one replica, their copies on another: nobody says that there is only one."""
+    rows = []
+    for i in range(20):
+        rows.append(row(i, replica="e1", hedge_role="primary", attempt_id=f"p{i}"))
+        if i % 4 == 0:
+            rows.append(
+                row(
+                    i, replica="e2", hedge_role="hedge", attempt_id=f"c{i}", status="cancelled", ttft_ms=None, e2e_ms=40
+                )
+            )
+    _, out, _ = run("recommend", write(tmp_path, *rows), "--min-requests", "5", "-o", "json")
+    assert "one_replica" not in {r["code"] for r in json.loads(out)["policies"][0]["reasons"]}
+
+
+def test_a_field_spelled_otherwise_is_no_unknown_field(run: Any, tmp_path: Path) -> None:
+    rows = [
+        row(0, spare={"deep": [1, {"a": None}]}),
+        row(1, **{"Replica ": "z"}),
+        row(2, replica=["e1", "e2"], Model="m2"),
+    ]
+    late = json.loads(row(3))
+    late["TTFT-MS"] = late.pop("ttft_ms")
+    log = write(tmp_path, *rows, json.dumps(late))
+    code, out, _ = run("ingest", log, "--db", "d.duckdb", "-o", "json")
+    document = json.loads(out)
+    notes = {(n["code"], n["level"]): n["text"] for n in document["notes"]}
+    assert (code, document["totals"]["accepted"]) == (0, 4)
+    assert notes[("unknown_fields", "info")] == "plain: 1 unknown field: spare"
+    assert "'TTFT-MS'" in notes[("near_field", "warning")]
+    assert "stands beside it" in notes[("near_field", "info")]
+    assert document["coverage"]["replica"] == 0.75
+
+
+def test_a_name_with_newlines_breaks_no_line_of_any_text(run: Any, tmp_path: Path) -> None:
+    names = ["one\ntwo\x1b[31m", "tab\there", "plain"]
+    log = write(tmp_path, *(row(i, model=name, replica="r\nx") for i, name in enumerate(names * 4)))
+    for argv in (
+        ["recommend", "--min-requests", "2"],
+        ["diagnose", "--min-requests", "2"],
+        ["breakdown", "--by", "model,replica"],
+    ):
+        for fmt in ("table", "md"):
+            _, out, err = run(*argv, log, "-o", fmt)
+            assert not [line for line in out.splitlines() if line.startswith(("two", "x)", "x ", "x,"))], out
+            assert "\x1b" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("keep", "says"),
+    [(slice(0, 2), "cut off"), (slice(0, 12), "cut off"), (slice(0, 40), "cut off"), (None, "damaged")],
+    ids=["two bytes", "a header", "some bytes", "bytes overwritten"],
+)
+def test_an_archive_broken_at_its_start_is_not_called_empty(
+    run: Any, tmp_path: Path, keep: slice | None, says: str
+) -> None:
+    whole = gzip.compress("".join(row(i) + "\n" for i in range(300)).encode(), mtime=0)
+    (tmp_path / "a.gz").write_bytes(whole[keep] if keep is not None else whole[:10] + b"\xff" * 40 + whole[50:])
+    code, out, err = run("ingest", "a.gz", "--db", "d.duckdb", "-o", "json")
+    assert (code, out) == (4, "")
+    assert f"the archive is {says}" in err
+    assert "empty" not in err
+
+
+def test_a_field_that_stands_twice_is_said(run: Any, tmp_path: Path) -> None:
+    twice = row(9)[:-1] + ', "e2e_ms": 1, "status": 500}'
+    log = write(tmp_path, row(0), twice, '{"cut', "[" + row(1) + "]", row(2)[:-1] + ', "model": "other"}')
+    _, out, _ = run("ingest", log, "--db", "d.duckdb", "-o", "json")
+    (told,) = [n for n in json.loads(out)["notes"] if n["code"] == "field_twice"]
+    assert (told["level"], told["text"][-7:]) == ("warning", "ws seen")
+    assert ": 2 rows" in told["text"]
+    _, out, _ = run("breakdown", "--db", "d.duckdb", "-o", "json")
+    assert json.loads(out)["groups"][0]["excluded"]["error"] == 0  # the first status counts
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
+def test_a_file_whose_name_is_not_utf8_is_read_from_its_folder(run: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    with open(os.fsencode(folder) + b"/gw\xff\xfe.jsonl", "w") as file:
+        file.write(row(0) + "\n" + row(1) + '\n{"cut\n')
+    code, out, err = run("ingest", "logs/*", "--db", "d.duckdb", "-o", "json")
+    document = json.loads(out)
+    assert (code, document["totals"]["accepted"], document["totals"]["rejected"]) == (0, 2, 1), err
+    assert document["files"][0]["path"] == "logs/gw\\xff\\xfe.jsonl"
+    code, _, err = run("breakdown", "logs")
+    assert code == 0
+    assert "gw\\xff\\xfe.jsonl line 3" in err
+    _, out, _ = run("ingest", "logs", "--db", "d.duckdb", "-o", "json")
+    assert json.loads(out)["files"][0]["already_ingested"]
+
+
+def test_tools_said_as_a_flag_or_a_number_are_no_names(run: Any, tmp_path: Path) -> None:
+    said = [True, False, "true", 0, 2, "search,mail", [], ["search"], None]
+    log = write(tmp_path, *(row(i, tools=tools) for i, tools in enumerate(said)))
+    run("ingest", log, "--db", "d.duckdb")
+    _, out, _ = run(
+        "sql", "SELECT tools_offered, tool_names FROM attempt ORDER BY line", "--db", "d.duckdb", "-o", "jsonl"
+    )
+    found = [tuple(json.loads(line).values()) for line in out.splitlines()]
+    none = [(True, None), (False, None), (True, None), (False, None), (True, None)]
+    assert found == [*none, (True, "mail,search"), (False, None), (True, "search"), (None, None)]
+
+
+def test_a_first_token_of_another_clock_carries_no_delay(run: Any, tmp_path: Path) -> None:
+    """Found by the log itself: one replica's first tokens stand before their start, so nobody's can be trusted."""
+    (tmp_path / "m.toml").write_text(
+        '[fields]\nts = "sent"\nfirst_token = "engine_first"\nend = "done"\nrequest_id = "id"\nreplica = "on"\nstreamed = "s"\n'
+    )
+    (tmp_path / "trust.toml").write_text("[recommend]\none_clock = true\n")
+
+    def moment(ms: int) -> str:
+        return f"2026-03-02T08:{ms // 60_000:02d}:{ms // 1000 % 60:02d}.{ms % 1000:03d}Z"
+
+    rows = []
+    for i in range(40):
+        start, behind = 5_000 + 1_000 * i, 450 if i % 4 == 0 else 0
+        times = {"sent": moment(start), "engine_first": moment(start + 200 - behind), "done": moment(start + 900)}
+        rows.append(json.dumps({**times, "id": f"c{i}", "on": "late" if behind else "good", "s": True}))
+    log = write(tmp_path, *rows)
+    _, out, _ = run("breakdown", log, "--map", "m.toml", "-o", "json")
+    document = json.loads(out)
+    group = document["groups"][0]
+    assert (group["e2e_ms"]["n"], group["ttft_ms"]["n"]) == (40, 30)  # unknown, neither 0 nor 250
+    (told,) = [n["text"] for n in document["notes"] if n["code"] == "clock_skew"]
+    assert "late at least 250 ms" in told
+    assert "cross-clock" in told
+    asked = ("recommend", log, "--map", "m.toml", "--min-requests", "10", "-o", "json")
+    _, out, _ = run(*asked)
+    document = json.loads(out)
+    assert "ttft_withheld" in {n["code"] for n in document["notes"]}
+    delays = ((document["policies"][0].get("hedge") or {}).get("delays")) or {}
+    assert delays.get("first_token") is None
+    _, out, _ = run(*asked, "--config", "trust.toml")
+    document = json.loads(out)
+    assert "ttft_withheld" not in {n["code"] for n in document["notes"]}
+    assert document["policies"][0]["hedge"]["trigger"] == "first_token"
+
+
+def test_a_bare_number_needs_the_users_word_for_its_unit(run: Any, tmp_path: Path) -> None:
+    head = "ts,request_id,replica,status,ttft,e2e"
+    cells = ["0.25,1.2", "250ms,1.2s", '"250,0","1,200.0"', "0:00:00.250,1m2s", "-,", "250000us,1200000µs"]
+    log = write(tmp_path, head, *(f"2026-03-02T08:00:0{i}Z,u{i},e1,200,{x}" for i, x in enumerate(cells)), name="u.csv")
+    query = "SELECT request_id, ttft_ns // 1000000 AS ttft, e2e_ns // 1000000 AS e2e FROM attempt ORDER BY 1"
+    for unit, number, refused in (((), 4, ["no_unit", "bad_duration"]), (("--unit", "s"), 5, ["bad_duration"])):
+        db = f"{number}.duckdb"
+        _, out, _ = run("ingest", log, *unit, "--db", db, "-o", "json")
+        document = json.loads(out)
+        assert [r["reason"] for r in document["files"][0]["rejects"]] == refused
+        _, out, _ = run("sql", query, "--db", db, "-o", "jsonl")
+        found = [tuple(json.loads(line).values()) for line in out.splitlines()]
+        assert len(found) == number
+        assert found[-4:] == [("u1", 250, 1200), ("u3", 250, 62_000), ("u4", None, None), ("u5", 250, 1200)]
+    assert found[0] == ("u0", 250, 1200)
+    assert run("breakdown", log, "--unit", "parsec")[0] == 2
+
+
+def test_tools_that_overlap_are_waited_for_once(run: Any, tmp_path: Path) -> None:
+    """An agent's own record: the calls are the requests, the wait is the union of the tools less that of the calls."""
+    spans = [
+        {"kind": "llm", "name": "plan", "start_ms": 0, "end_ms": 1000, "queue_ms": 100, "ttft_ms": 400},
+        {"kind": "tool", "name": "a", "start_ms": 1000, "end_ms": 5000},
+        {"kind": "tool", "name": "b", "start_ms": 2000, "end_ms": 6000},
+        {"kind": "tool", "name": "c", "start_ms": 5500, "end_ms": 7000},
+        {"kind": "llm", "name": "say", "start_ms": 6500, "end_ms": 9000, "queue_ms": 200, "ttft_ms": 700},
+    ]
+    turn = {
+        "request_id": "g",
+        "status": 200,
+        "start": "2026-03-02T08:00:00Z",
+        "end": "2026-03-02T08:00:10Z",
+        "spans": spans,
+    }
+    (tmp_path / "turn.json").write_text(json.dumps(turn, indent=1))
+    run("ingest", "turn.json", "--db", "d.duckdb")
+    _, out, _ = run("breakdown", "--db", "d.duckdb", "-o", "json")
+    document = json.loads(out)
+    group = document["groups"][0]
+    mean = {name: part["mean"] for name, part in group["components"].items()}
+    assert (group["requests"], mean["queue"], mean["prefill"], mean["decode"]) == (2, 150.0, 400.0, 1200.0)
+    (told,) = [n["text"] for n in document["notes"] if n["code"] == "agent_turns"]
+    assert "at most 3.5 s can be saved" in told
+    _, out, _ = run("sql", "turns", "--db", "d.duckdb", "-o", "jsonl")
+    found = json.loads(out)
+    assert (found["wall_ms"], found["model_ms"], found["tool_wait_ms"], found["other_ms"]) == (
+        10_000,
+        3_500,
+        5_500,
+        1_000,
+    )
+    assert found["tool_sum_ms"] == 9_500

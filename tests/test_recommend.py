@@ -293,22 +293,6 @@ def test_primaries_that_lost_their_race_count_as_longer() -> None:
     assert arm["e2e_ms"]["at_least"]["p99"] >= 3000.0
 
 
-def test_timeouts_bound_the_tail_unless_answers_outlive_them() -> None:
-    from hedgectl.recommend.scopes import settle_timeouts
-
-    w = logs.spells(n=1000)
-    status = np.zeros(1000, dtype=np.int8)
-    status[::50] = 2
-    never = np.zeros(1000, dtype=bool)
-    cap = replace(w, status=status, e2e_s=np.where(status == 2, 30.0, w.e2e_s))
-    assert settle_timeouts(cap, never) == (cap, 0)
-    early, count = settle_timeouts(replace(w, status=status, e2e_s=np.where(status == 2, 0.5, w.e2e_s)), never)
-    assert count == 20
-    assert int((early.status == 1).sum()) == 20
-    _, raced = settle_timeouts(replace(w, status=status, e2e_s=np.where(status == 2, 0.5, w.e2e_s)), ~never)
-    assert raced == 0
-
-
 def test_a_long_log_gives_the_databases_memory_back_and_keeps_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     from hedgectl.recommend import run
 

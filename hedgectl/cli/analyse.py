@@ -56,7 +56,7 @@ def breakdown(
         raise UsageError(f"--plot draws in text, not in -o {printing.fmt}", hint="-o table or -o md")
     cfg = opening.settings(source)
     curves: list[blocks.Block] = []
-    with opening.opened(source, cfg) as found:
+    with opening.opened(source, cfg, printing) as found:
         from hedgectl.breakdown import breakdown as run
 
         doc = run(found.con, found.prepared, [name.strip() for name in by.split(",") if name.strip()])
@@ -82,7 +82,7 @@ def _curves(con: Any) -> list[blocks.Block]:
 def diagnose(source: Source, printing: Printing) -> None:
     printing.begin()
     cfg = opening.settings(source)
-    with opening.opened(source, cfg) as found:
+    with opening.opened(source, cfg, printing) as found:
         from hedgectl.diagnose import diagnose as run
 
         doc = run(found.con, found.prepared)

@@ -152,6 +152,9 @@ def _run(argv: list[str] | None) -> int:
                 )
         code = app(args=argv, prog_name="hedgectl", standalone_mode=False)
         output.flush()
+        failure = output.deferred()
+        if failure is not None:
+            raise failure
         return int(code) if isinstance(code, int) else int(ExitCode.OK)
     except HedgectlError as error:
         output.error(error)

@@ -14,11 +14,19 @@ from hedgectl.cli import visible
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A paragraph. ``label`` stands before it (``verdict``); ``style`` is a rich style, never the only carrier of a meaning."""
+    """A paragraph. ``label`` stands before it (``verdict``); ``style`` is a rich style, never the only carrier of a meaning.
+
+    A newline is taken for one that came in with somebody's name, and spelled out, unless the text is ``laid_out`` in lines.
+    """
 
     text: str
     label: str = ""
     style: str = ""
+    laid_out: bool = False
+
+    @property
+    def shown(self) -> str:
+        return visible.lines(self.text) if self.laid_out else visible.one_line(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +82,11 @@ def terminal(view: View, *, width: int, color: bool) -> str:
                 grid.add_column(overflow="fold")
                 grid.add_row(
                     RichText(block.label, style="bold" if color else ""),
-                    RichText(visible.lines(block.text), style=block.style),
+                    RichText(block.shown, style=block.style),
                 )
                 console.print(grid)
             else:
-                console.print(RichText(visible.lines(block.text), style=block.style))
+                console.print(RichText(block.shown, style=block.style))
         elif isinstance(block, Table):
             # the title is a line of its own: inside the table it would be wrapped to the table's width
             if block.title:
@@ -107,7 +115,7 @@ def markdown(view: View) -> str:
     parts: list[str] = []
     for block in view:
         if isinstance(block, Text) and block.text:
-            text = visible.lines(block.text)
+            text = block.shown
             parts.append(f"**{block.label}**: {text}" if block.label else text)
         elif isinstance(block, Table):
             lines = [f"**{visible.one_line(block.title)}**", ""] if block.title else []

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def check(source: Source, printing: Printing) -> None:
     printing.begin()
     cfg = opening.settings(source)
-    with opening.opened(source, cfg) as found:
+    with opening.opened(source, cfg, printing) as found:
         from hedgectl.checks import check as run
 
         doc = run(found.con, found.prepared)

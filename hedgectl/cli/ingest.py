@@ -10,7 +10,7 @@ import typer
 
 from hedgectl.cli import opening, output
 from hedgectl.cli.options import Printing, Source, grouped
-from hedgectl.errors import UsageError
+from hedgectl.errors import NoRequests, UsageError
 
 _HELP = """Read logs into a database. Running it again reads only what is new; every line is accounted for.
 
@@ -62,30 +62,38 @@ def ingest(
         from hedgectl import analysis, fleet, store, tasks
         from hedgectl.ingest import ingest as run
 
-        if into is not None:
-            doc = fleet.ingest(
-                into,
-                paths,
-                tasks.Here(),
-                format=source.format,
-                map_file=source.map_file,
-                tz=cfg.get("tz"),
-                max_reject=source.max_reject,
-                join=bool(cfg.get("join")),
-                memory_limit=cfg.get("memory_limit"),
-                progress=progress,
-            )
-        else:
-            db = source.db or Path(cfg.get("db", "hedgectl.duckdb"))
-            with store.connect(db, memory_limit=cfg.get("memory_limit"), wait_s=source.wait or 0.0) as opened:
-                doc = run(
-                    opened,
+        try:
+            if into is not None:
+                doc = fleet.ingest(
+                    into,
                     paths,
+                    tasks.Here(),
                     format=source.format,
                     map_file=source.map_file,
                     tz=cfg.get("tz"),
+                    unit=source.unit,
                     max_reject=source.max_reject,
                     join=bool(cfg.get("join")),
-                    progress=analysis.told(progress),
+                    memory_limit=cfg.get("memory_limit"),
+                    progress=progress,
                 )
+            else:
+                db = source.db or Path(cfg.get("db", "hedgectl.duckdb"))
+                with store.connect(db, memory_limit=cfg.get("memory_limit"), wait_s=source.wait or 0.0) as opened:
+                    doc = run(
+                        opened,
+                        paths,
+                        format=source.format,
+                        map_file=source.map_file,
+                        tz=cfg.get("tz"),
+                        unit=source.unit,
+                        max_reject=source.max_reject,
+                        join=bool(cfg.get("join")),
+                        progress=analysis.told(progress),
+                    )
+        except NoRequests as nothing:
+            if printing.fmt != "json" or nothing.document is None:
+                raise
+            doc = nothing.document
+            output.fail_after(nothing)
     printing.show(doc)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hedgectl import config
 from hedgectl.cli import output
-from hedgectl.cli.options import Source
+from hedgectl.cli.options import Printing, Source
 
 if TYPE_CHECKING:
     from hedgectl.analysis import Logs, Opened
@@ -47,6 +47,7 @@ def logs(source: Source, cfg: config.Config, *, with_db: bool = False) -> Logs:
         format=source.format,
         map_file=source.map_file,
         tz=cfg.get("tz"),
+        unit=source.unit,
         max_reject=source.max_reject,
         memory_limit=cfg.get("memory_limit"),
         wait_s=source.wait or 0.0,
@@ -75,12 +76,16 @@ def selection(source: Source, cfg: config.Config) -> Selection:
 
 
 @contextmanager
-def opened(source: Source, cfg: config.Config) -> Iterator[Opened]:
-    """An open analysis; what was rejected or repeated while reading is said on stderr."""
+def opened(source: Source, cfg: config.Config, printing: Printing | None = None) -> Iterator[Opened]:
+    """An open analysis; what was rejected or repeated while reading is said on stderr.
+
+    With ``printing``, logs without a request give a JSON document that says so, before the command fails.
+    """
+    empty = output.fail_after if printing is not None and printing.fmt == "json" else None
     with output.progress("reading") as progress:
         from hedgectl import analysis
 
-        with analysis.opened(logs(source, cfg), selection(source, cfg), progress) as found:
+        with analysis.opened(logs(source, cfg), selection(source, cfg), progress, empty=empty) as found:
             progress.clear()
             _say(found.ingested)
             yield found

@@ -30,9 +30,16 @@ def _parsed(convert: Callable[[str], Any], expected: str) -> Callable[[str], Any
     return parse
 
 
+def _unit(raw: str) -> str:
+    if raw not in ("s", "ms", "us", "ns", "min"):
+        raise ValueError(raw)
+    return raw
+
+
 R = TypeVar("R")
 
 duration = _parsed(config.seconds, "a duration with its unit, e.g. 250ms, 1.5s, 7d")
+unit = _parsed(_unit, "a unit: s, ms, us, ns or min")
 share = _parsed(config.ratio, "a share such as 5% or 0.05")
 
 
@@ -59,6 +66,10 @@ class Source:
         Path | None, typer.Option("--map", help="your own format: a TOML that names fields and units")
     ] = None
     tz: Annotated[str | None, typer.Option("--tz", help="zone of times without one, e.g. Asia/Tokyo")] = None
+    unit: Annotated[
+        str | None,
+        typer.Option("--unit", parser=unit, metavar="UNIT", help="of durations that name none: s, ms, us, ns or min"),
+    ] = None
     max_reject: Annotated[
         float | None,
         typer.Option("--max-reject", parser=share, metavar="SHARE", help="rejected share that is too much"),

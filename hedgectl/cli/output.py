@@ -23,16 +23,28 @@ if TYPE_CHECKING:
 _quiet = False
 _verbose = False
 _color = "auto"
+_deferred: HedgectlError | None = None
 
 FORMATS = ("table", "json", "jsonl", "csv", "md")
 
 
 def configure(*, quiet: bool = False, verbose: bool = False, color: str = "auto") -> None:
     """Sets how much is said on stderr and whether colour is used (``auto | always | never``)."""
-    global _quiet, _verbose, _color
+    global _quiet, _verbose, _color, _deferred
     if color not in ("auto", "always", "never"):
         raise UsageError(f"--color {color}", hint="auto, always or never")
-    _quiet, _verbose, _color = quiet, verbose, color
+    _quiet, _verbose, _color, _deferred = quiet, verbose, color, None
+
+
+def fail_after(failure: HedgectlError) -> None:
+    """The command prints its document first and fails then, with this; a file given as --out is left as it is."""
+    global _deferred
+    _deferred = _deferred or failure
+
+
+def deferred() -> HedgectlError | None:
+    """The failure that the command ends with, if any."""
+    return _deferred
 
 
 class ReaderGone(Exception):
@@ -90,11 +102,15 @@ def write_text(text: str, out: Path | None) -> None:
 
 def document(doc: dict[str, Any], fmt: str, out: Path | None) -> None:
     """Prints one document of documents.md in the format asked for."""
+    if out is not None and _deferred is not None:
+        return
     write_text(render(doc, fmt, width=_width() if out is None else 100, color=_use_color() and out is None), out)
 
 
 def view(shown: blocks.View, fmt: str, out: Path | None) -> None:
     """Prints blocks that belong to no document (``sql``)."""
+    if out is not None and _deferred is not None:
+        return
     write_text(_blocks(shown, fmt, width=_width() if out is None else 100, color=_use_color() and out is None), out)
 
 

@@ -140,8 +140,9 @@ def recommend(
     one_of("--by", by, ("route", "size_class"))
     one_of("--windows", windows, ("auto", "none"))
     given = read_policy_flag(policy)
-    with opening.opened(source, cfg) as found, output.progress() as progress:
+    with opening.opened(source, cfg, printing) as found, output.progress() as progress:
         from hedgectl.recommend.configured import options as configured
+        from hedgectl.recommend.run import nothing
         from hedgectl.recommend.run import recommend as run
 
         options = configured(
@@ -155,7 +156,8 @@ def recommend(
         )
         if printing.fmt == "table":
             shown = _split_and_verdict(found)
-        doc = run(found.con, found.prepared, options)
+        empty = output.deferred() is not None
+        doc = nothing(found.prepared, options) if empty else run(found.con, found.prepared, options)
     if printing.fmt == "table":
         views = [*shown, *_views(doc)]
         output.view(views, "table", printing.out)

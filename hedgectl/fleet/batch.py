@@ -44,6 +44,7 @@ def shape(batch: Batch) -> Shaped:
             chosen=batch.reading.chosen,
             tz=batch.reading.tz,
             join=batch.reading.join,
+            unit=batch.reading.unit,
             file_ids=batch.file_ids,
         )
         segments = tuple(

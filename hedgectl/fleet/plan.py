@@ -15,7 +15,7 @@ from hedgectl.formats.catalogue import Format
 from hedgectl.ingest.document import File
 from hedgectl.ingest.ledger import Entry, Ledger, fingerprint
 from hedgectl.ingest.reading import head_of
-from hedgectl.lines import kind_of
+from hedgectl.lines import kind_of, shown
 from hedgectl.place import Place
 
 BATCH_BYTES = 128 << 20
@@ -34,6 +34,7 @@ class Reading:
     tz: str | None = None
     memory_limit: str | None = None
     join: bool = False
+    unit: str | None = None  # of durations that name none
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def plan(
             Batch(
                 place.url,
                 tuple(one.path for one in group),
-                {one.path: numbers[_name(one)] for one in group},
+                {shown(one.path): numbers[_name(one)] for one in group},
                 tuple(known.values()),
                 reading,
                 sum(one.bytes for one in group),

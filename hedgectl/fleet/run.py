@@ -17,7 +17,7 @@ from hedgectl.fleet.plan import BATCH_BYTES, Batch, Reading, plan
 from hedgectl.formats.catalogue import get, load_user_map
 from hedgectl.ingest import document, overlap
 from hedgectl.ingest.document import File
-from hedgectl.lines import STDIN, expand
+from hedgectl.lines import STDIN, expand, shown
 from hedgectl.place import Place, place
 from hedgectl.tasks import Done, Tasks
 
@@ -38,6 +38,7 @@ def ingest(
     max_reject: float | None = None,
     memory_limit: str | None = None,
     join: bool = False,
+    unit: str | None = None,
     batch_bytes: int = BATCH_BYTES,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -51,13 +52,13 @@ def ingest(
     if STDIN in files:
         raise UsageError("stdin cannot be read into a folder", hint="write it to a file first, or use --db")
     where = place(folder)
-    chosen = load_user_map(map_file) if map_file is not None else get(format) if format is not None else None
-    reading = Reading(chosen, tz, memory_limit, join)
+    chosen = load_user_map(map_file, unit=unit) if map_file is not None else get(format) if format is not None else None
+    reading = Reading(chosen, tz, memory_limit, join, unit)
     batches, reports = plan(where, shelf(where), files, reading, batch_bytes=batch_bytes)
     run = _Run(where, batches, reports, max_reject=max_reject, progress=progress)
     run.shape(tasks)
     counted = run.count(tasks, memory_limit)
-    order = {path: i for i, path in enumerate(files)}
+    order = {shown(path): i for i, path in enumerate(files)}
     run.reports.sort(key=lambda report: order[report.path])
     doc = document.build(_held(where, counted), run.reports, run.notes, tz=tz)
     doc["notes"] += [{"code": "cluster", "level": "info", "share": None, "text": text} for text in tasks.summary()]
@@ -96,7 +97,7 @@ class _Run:
             batch = self._batches[done.index]
             told(batch, done)
             if done.result is None:
-                self.reports += [File(path, failure=done.error) for path in batch.paths]
+                self.reports += [File(shown(path), failure=done.error) for path in batch.paths]
                 continue
             self.reports += done.result.files
             self.notes.update(done.result.notes)

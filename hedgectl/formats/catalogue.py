@@ -47,7 +47,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -148,9 +148,20 @@ def get(name: str) -> Format:
     )
 
 
-def load_user_map(path: Path | str) -> Format:
-    """A user's own TOML mapping as a Format. Raises UsageError for one that is not understood, with file and nearest name."""
-    return _load_toml(Path(path), own=True)
+def load_user_map(path: Path | str, *, unit: str | None = None) -> Format:
+    """A user's own TOML mapping as a Format. Raises UsageError for one that is not understood, with file and nearest name.
+
+    ``unit`` is that of durations for which neither the mapping nor the value names one.
+    """
+    return _load_toml(Path(path), own=True, unit=unit)
+
+
+@cache
+def with_unit(fmt: Format, unit: str) -> Format:
+    """The same format with a unit for durations that name none. Only mappings have such durations."""
+    if fmt.path is None or fmt.path.suffix != ".toml":
+        return fmt
+    return _load_toml(fmt.path, own=False, unit=unit)
 
 
 def _read(path: Path) -> str:
@@ -188,7 +199,7 @@ def _load_sql(path: Path) -> Format:
     return _format(head, path, select_sql=text, keys=())
 
 
-def _load_toml(path: Path, *, own: bool) -> Format:
+def _load_toml(path: Path, *, own: bool, unit: str | None = None) -> Format:
     text = _read(path)
     try:
         document = tomllib.loads(text)
@@ -197,7 +208,7 @@ def _load_toml(path: Path, *, own: bool) -> Format:
     for key in document:
         if key not in _MAP_KEYS:
             raise UsageError(f"unknown key {key!r} in the mapping", where=_at(path, text, key), hint=_key_hint(key))
-    fmap = _field_map(document, path, text)
+    fmap = replace(_field_map(document, path, text), unit=unit)
     head = {k: _header_text(document[k], k, path) for k in (*_HEADER, "one_row") if k in document}
     if own:
         head.setdefault("format", path.stem)

@@ -80,6 +80,7 @@ class FieldMap:
     one_row: str = "attempt"
     other_clock: tuple[str, ...] = ()
     prompt_excludes_cached: bool = False
+    unit: str | None = None  # of durations that name none: the user's word, never a guess
 
 
 def source(value: Any, *, where: str) -> Source:
@@ -198,7 +199,7 @@ def _escape_pattern(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"\\x{{{ord(c):x}}}" for c in name)
 
 
-def _convert(name: str, src: Source | None, key: Key | None, tz: str, where: str) -> str:
+def _convert(name: str, src: Source | None, key: Key | None, tz: str, where: str, unit_of_rest: str | None) -> str:
     """SQL that turns ``<name>_s`` into integer nanoseconds."""
     if src is None or key is None:
         return "CAST(NULL AS BIGINT)"
@@ -208,7 +209,8 @@ def _convert(name: str, src: Source | None, key: Key | None, tz: str, where: str
     if key.kind == "time":
         return f"time_in_ns({name}_s, {tz})" if unit in (None, "text") else f"{columns.UNITS[str(unit)]}({name}_s)"
     if unit in (None, "text"):
-        return f"duration_ns({name}_s)"
+        stated = f"duration_ns({name}_s)"
+        return stated if unit_of_rest is None else f"coalesce({stated}, {columns.UNITS[unit_of_rest]}({name}_s))"
     return f"coalesce({columns.UNITS[str(unit)]}({name}_s), duration_ns({name}_s))"
 
 
@@ -286,7 +288,7 @@ def compile_map(fmap: FieldMap, *, where: str) -> str:
     }
     for name in (*columns.TIMES, *columns.DURATIONS):
         spelled, duration, of = by_name.get(name, (name, None, None))
-        holes[name] = _convert(name, duration, of, tz, f"{where}: {spelled}")
+        holes[name] = _convert(name, duration, of, tz, f"{where}: {spelled}", fmap.unit)
     for name in STATUS_LISTS:
         holes[name] = ", ".join(literal(w) for w in fmap.words.get(name, ())) or "NULL"
     end = "_flat_request" if fmap.one_row == "request" else "_flat_attempt"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from hedgectl.errors import InputError, UsageError
+from hedgectl.errors import InputError, NoRequests, UsageError
 from hedgectl.formats.aggregates import refuse_aggregates, refuse_summary
 from hedgectl.formats.catalogue import Format, load_all
 
@@ -273,15 +273,13 @@ def detect(
 ) -> Detection:
     """The one format that fits the sample (or the first lines of a file).
 
-    Raises InputError if the log is empty, holds aggregates or a metrics page, or fits no format; UsageError if two fit.
+    Raises NoRequests if the log is empty; InputError if it holds aggregates or a metrics page, or fits no format; UsageError if two fit.
     """
     if not isinstance(sample, Sample):
         sample = sample_of(sample)
     if not sample.lines and not sample.records:
-        raise InputError(
-            "the log is empty",
-            where=where,
-            hint="no record means no answer; check the path, the export, and that an archive is whole",
+        raise NoRequests(
+            "the log is empty", where=where, hint="no record means no answer; check the path and the export"
         )
     refuse_aggregates(sample, where=where)
     known = load_all() if formats is None else formats
@@ -354,27 +352,33 @@ def _near_miss(sample: Sample, known: Mapping[str, Format]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FieldReport:
-    """Fields of a log that a format does not read: ``unknown``, and ``near`` = unknown field -> the field it may be."""
+    """Fields of a log that a format does not read: ``unknown``, and ``near`` = unknown field -> the field it may be.
+
+    ``beside`` are those of ``near`` that never stand in for their field, because every record has that one too.
+    """
 
     unknown: tuple[str, ...]
     near: dict[str, str]
+    beside: frozenset[str] = frozenset()
 
 
 def field_report(fmt: Format, records: Iterable[Record]) -> FieldReport:
-    """Top-level fields that a TOML format does not read; only near-matches of fields that some record lacks are hints."""
+    """Top-level fields that a TOML format does not read, and which of them are one of its fields spelled otherwise."""
     if not fmt.keys:
         return FieldReport((), {})
     tops = {k.strip("/").split("/")[0] if k.startswith("/") else k for k in fmt.keys}
     listed = list(records)
     seen = list(dict.fromkeys(name for r in listed for name in r))
     unknown = tuple(n for n in seen if n not in tops)
-    near = {}
-    for name in unknown:
-        folded = re.sub(r"[^a-z0-9]", "", name.lower())
-        for own in tops:
-            if re.sub(r"[^a-z0-9]", "", own.lower()) == folded and any(name in r and own not in r for r in listed):
-                near[name] = own
-    return FieldReport(unknown, near)
+    folded = {_folded(own): own for own in tops}
+    near = {name: folded[_folded(name)] for name in unknown if _folded(name) in folded}
+    beside = frozenset(name for name, own in near.items() if all(own in r for r in listed if name in r))
+    return FieldReport(tuple(n for n in unknown if n not in near), near, beside)
+
+
+def _folded(name: str) -> str:
+    """A field's name without case, blanks and marks: what people vary."""
+    return re.sub(r"[\W_]", "", name.lower()) or name
 
 
 def starter_map(sample: Sample | Sequence[str]) -> str:

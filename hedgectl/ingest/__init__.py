@@ -12,7 +12,7 @@ from typing import Any
 from hedgectl import join as observers
 from hedgectl import sql
 from hedgectl.errors import HedgectlError, InputError, UsageError
-from hedgectl.formats.catalogue import Format, get, load_user_map
+from hedgectl.formats.catalogue import Format, get, load_all, load_user_map, with_unit
 from hedgectl.ingest import document
 from hedgectl.ingest.counts import Counts, Piece
 from hedgectl.ingest.ledger import HEAD_BYTES, Entry, Ledger, copy_of, fingerprint
@@ -21,7 +21,7 @@ from hedgectl.ingest.reading import Opened, open_file
 from hedgectl.ingest.recognise import Seen, recognise, unknown_fields
 from hedgectl.ingest.stage import Stage, Staged
 from hedgectl.ingest.steps import steps
-from hedgectl.lines import expand
+from hedgectl.lines import expand, shown
 from hedgectl.store import Store, explained
 
 BATCH_FILES = 1000
@@ -40,25 +40,31 @@ def ingest(
     tz: str | None = None,
     max_reject: float | None = None,
     join: bool = False,
+    unit: str | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Reads ``paths`` (files, globs, directories, ``-``) into ``store``; returns an ingest.v1 document.
 
     ``format`` names a format, ``map_file`` a mapping of the user's; without either each file is recognised. ``tz`` is the zone of
-    times without one (default UTC). A file that cannot be used is told in the document and does not stop the others. What was
+    times without one (default UTC), ``unit`` that of durations without one (default: their rows are rejected). A file that cannot be used is told in the document and does not stop the others. What was
     read before is not counted again. Formats that overlap in time may have seen the same requests: they are refused, or with
     ``join`` put together (hedgectl/join.py). A database that was joined once needs no flag for the same formats again.
 
-    Raises InputError if there is no request in any file, or if the share of rejects is over ``max_reject`` (a ratio; nothing is
+    Raises NoRequests if there is no request in any file; InputError if the share of rejects is over ``max_reject`` (a ratio; nothing is
     committed then); UsageError for a faulty mapping and for formats that overlap in time; HedgectlError for the database.
     """
     files, notes = read(
         store,
         expand(paths),
-        chosen=load_user_map(map_file) if map_file is not None else get(format) if format is not None else None,
+        chosen=load_user_map(map_file, unit=unit)
+        if map_file is not None
+        else get(format)
+        if format is not None
+        else None,
         tz=tz,
         max_reject=max_reject,
         join=join,
+        unit=unit,
         progress=progress,
     )
     return document.build(document.held(store), files, notes, tz=tz)
@@ -72,6 +78,7 @@ def read(
     tz: str | None = None,
     max_reject: float | None = None,
     join: bool = False,
+    unit: str | None = None,
     progress: Progress | None = None,
     file_ids: Mapping[str, int] | None = None,
 ) -> tuple[list[document.File], Counter[str]]:
@@ -82,7 +89,14 @@ def read(
     """
     observers.forget(store.con)
     run = _Run(
-        store, chosen=chosen, tz=tz, max_reject=max_reject, join=join, progress=progress, file_ids=file_ids or {}
+        store,
+        chosen=chosen,
+        tz=tz,
+        max_reject=max_reject,
+        join=join,
+        unit=unit,
+        progress=progress,
+        file_ids=file_ids or {},
     )
     try:
         with explained(store.name):
@@ -117,6 +131,7 @@ class _Run:
         tz: str | None,
         max_reject: float | None,
         join: bool,
+        unit: str | None,
         progress: Progress | None,
         file_ids: Mapping[str, int],
     ) -> None:
@@ -125,6 +140,7 @@ class _Run:
         self._chosen = chosen
         self._max_reject = max_reject
         self._join = join
+        self._unit = unit
         self._joined = _overlaps(store.con)  # these were joined when they were read
         self._progress = progress
         self._ledger = Ledger(store.con)
@@ -146,12 +162,12 @@ class _Run:
 
     def read(self, path: str) -> None:
         """Reads one file into the current batch; what makes it unusable is told in its report."""
-        report = document.File(path)
+        report = document.File(shown(path))
         self.files.append(report)
         try:
             opened = open_file(path, self._ledger)
         except OSError as error:
-            report.failure = InputError(f"cannot be read: {error.strerror or error}", where=path)
+            report.failure = InputError(f"cannot be read: {error.strerror or error}", where=report.path)
             return
         except HedgectlError as error:
             report.failure = error
@@ -159,7 +175,7 @@ class _Run:
         try:
             self._read(opened, report)
         except OSError as error:
-            report.failure = InputError(f"reading stopped: {error.strerror or error}", where=path)
+            report.failure = InputError(f"reading stopped: {error.strerror or error}", where=report.path)
         finally:
             opened.close()
 
@@ -170,12 +186,14 @@ class _Run:
         try:
             recognise(opened, chosen=self._chosen, con=self._reader, seen=self._seen)
         except HedgectlError as error:
-            report.failure = error
+            report.failure = _damaged(opened) or error
             return
         fmt = opened.format
         assert fmt is not None
+        if self._unit is not None and fmt.name in load_all():
+            fmt = opened.format = with_unit(fmt, self._unit)
         report.format, report.why, report.resumed = fmt.name, opened.why, opened.known is not None
-        report.unknown_fields, report.near_fields = unknown_fields(opened)
+        report.fields = unknown_fields(opened)
         slot = self._slot(opened, fmt, report)
         tail = opened.tail
         for step in steps(opened, self._reader):
@@ -281,6 +299,7 @@ class _Run:
                 self._ledger.write(con, [e for e in entries.values() if e.lines])
             self.notes.update(notes)
             self.notes["bad_utf8"] += sum(count.bad_utf8 for count in counts.values())
+            self.notes["field_twice"] += sum(count.named_twice for count in counts.values())
         self._stage.clear(staged)
         self._ledger.batch_id += 1
         return [entry for entry in entries.values() if entry.lines]
@@ -320,6 +339,18 @@ def _withdraw(con: Any, slots: Sequence[_Slot]) -> None:
             values = {"file": slot.withdrawn.file_id, "line": slot.withdrawn.last_line}
             for name in ("withdraw", "withdraw_tools", "withdraw_rejects"):
                 con.execute(sql.text(f"ingest/{name}"), values)
+
+
+def _damaged(opened: Opened) -> InputError | None:
+    """Why nothing can be made of a file, if that is its archive and not what is in it."""
+    if not {"cut_archive", "damaged_archive"} & set(opened.damage.reasons):
+        return None
+    how = "cut off" if "cut_archive" in opened.damage.reasons else "damaged"
+    return InputError(
+        f"the archive is {how} before its first whole record",
+        where=opened.path,
+        hint="fetch the file again; gzip -t, zstd -t or xz -t says whether it is whole",
+    )
 
 
 def overlap(one: tuple[str, str], other: tuple[str, str], low: int | None, high: int | None) -> UsageError:

@@ -41,6 +41,7 @@ class Counts:
     open_line: int | None = None
     bad_utf8: int = 0
     repaired: int = 0
+    named_twice: int = 0  # records in which a field stands twice, among those looked at
 
     @property
     def lines(self) -> int:
@@ -58,6 +59,7 @@ class Counts:
             self.open_line = other.open_line
         self.bad_utf8 += other.bad_utf8
         self.repaired += other.repaired
+        self.named_twice += other.named_twice
 
     def reject(self, line: int, reason: str, text: str, *, is_open: bool) -> None:
         """Counts one record that cannot be used."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hedgectl import join, sql
-from hedgectl.errors import HedgectlError, InputError
+from hedgectl.errors import HedgectlError, InputError, NoRequests
 from hedgectl.formats.catalogue import note_texts
 
 if TYPE_CHECKING:
+    from hedgectl.formats.detect import FieldReport
     from hedgectl.ingest.counts import Counts
     from hedgectl.store import Store
 
@@ -21,6 +22,7 @@ _SHOWN_NAMES = 8
 
 _TEXTS = {
     "bad_utf8": "bytes that are not UTF-8, shown as \\xNN: {n}",
+    "field_twice": "a field stands twice in one record, the first one counts: {n} seen",
     "id_reused": "attempt ids that stand for more than one content, all rows kept: {n}",
     "naive_time": "times without a zone, read in {tz} (set --tz to change): {n}",
     "ttft_equals_e2e": "first token logged at the end, so TTFT is unknown: {n}",
@@ -68,8 +70,7 @@ class File:
     rejects: list[tuple[int, str, str]] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)  # of rejects
     others: Counter[str] = field(default_factory=Counter)  # of what is no request
-    unknown_fields: tuple[str, ...] = ()
-    near_fields: dict[str, str] = field(default_factory=dict)
+    fields: FieldReport | None = None  # which fields the format does not read
 
     def add(self, count: Counts, duplicates: int) -> None:
         """Adds what one batch found; duplicates are no longer in ``count.accepted``."""
@@ -116,10 +117,15 @@ def held(store: Store) -> Held:
 def build(held: Held, files: list[File], codes: Counter[str], *, tz: str | None) -> dict[str, Any]:
     """The document of a run; ``codes`` are the notes of formats with how often.
 
-    Raises InputError (or the failure of the only file) if no file held a request.
+    Raises NoRequests (or the failure of the only file) if no file held a request.
     """
+    document = _document(held, files, codes, tz=tz)
     if not any(f.accepted or f.duplicates or f.already or f.resumed for f in files):
-        raise _nothing(files)
+        raise _nothing(files, document)
+    return document
+
+
+def _document(held: Held, files: list[File], codes: Counter[str], *, tz: str | None) -> dict[str, Any]:
     names = ("lines", "accepted", "duplicates", "not_requests", "rejected")
     totals = {name: sum(getattr(f, name) for f in files) for name in names}
     window = held.window
@@ -147,23 +153,26 @@ def too_many_rejects(files: list[File], limit: float) -> InputError:
     )
 
 
-def _nothing(files: list[File]) -> HedgectlError:
+def _nothing(files: list[File], document: dict[str, Any]) -> HedgectlError:
     failures = [f.failure for f in files if f.failure is not None]
-    if len(failures) == len(files) and len({(type(f), f.what) for f in failures}) == 1:
+    unusable = [f for f in failures if not isinstance(f, NoRequests)]
+    if len(unusable) == len(files) and len({(type(f), f.what) for f in failures}) == 1:
         return failures[0]
     shown = ", ".join(f.path for f in files[:5]) + (f" and {len(files) - 5} more" if len(files) > 5 else "")
-    reasons = "; ".join(f"{f.path}: {f.failure.what}" for f in files[:3] if f.failure is not None)
+    told = [
+        (f.path, "no record in it" if f.failure is None else f.failure.what) for f in files if f.failure or not f.lines
+    ]
+    reasons = "; ".join(f"{path}: {what}" for path, what in told[:5])
     rejected: Counter[str] = Counter()
     for f in files:
         rejected.update(f.reasons)
         rejected.update(f.others)
     if rejected:
         reasons = "; ".join(filter(None, [reasons, _listed(rejected)]))
-    return InputError(
-        "no requests found",
-        where=shown,
-        hint=reasons or "the files are empty, or hold no record; check the path and the export",
-    )
+    failure = NoRequests("no requests found", where=shown, hint=f"{reasons}; check the path and the export")
+    # a file that could not be read may have held some: nothing can be said of it
+    failure.document = None if unusable else document
+    return failure
 
 
 def _row(con: Any, name: str) -> dict[str, Any]:
@@ -260,18 +269,23 @@ def _field_notes(files: list[File]) -> list[dict[str, Any]]:
     notes = []
     unknown: dict[str, dict[str, None]] = {}
     near: dict[str, dict[str, str]] = {}
+    missed: dict[str, set[str]] = {}
     for f in files:
-        if f.format is not None:
-            unknown.setdefault(f.format, {}).update(dict.fromkeys(f.unknown_fields))
-            near.setdefault(f.format, {}).update(f.near_fields)
+        if f.format is not None and f.fields is not None:
+            unknown.setdefault(f.format, {}).update(dict.fromkeys(f.fields.unknown))
+            near.setdefault(f.format, {}).update(f.fields.near)
+            missed.setdefault(f.format, set()).update(f.fields.near.keys() - f.fields.beside)
     for name, fields in unknown.items():
         for field_name, ours in near[name].items():
-            text = f"{field_name!r} is not read: it looks like {ours!r}; bind it with --map"
-            notes.append(_note("near_field", "warning", text))
-        others = [x for x in fields if x not in near[name]]
-        if others:
-            more = f" and {len(others) - _SHOWN_NAMES} more" if len(others) > _SHOWN_NAMES else ""
-            plural = "field" if len(others) == 1 else "fields"
-            shown = ", ".join(others[:_SHOWN_NAMES]) + more
-            notes.append(_note("unknown_fields", "info", f"{name}: {len(others)} unknown {plural}: {shown}"))
+            if field_name in missed[name]:
+                text = f"{field_name!r} is not read: it looks like {ours!r}; bind it with --map"
+                notes.append(_note("near_field", "warning", text))
+            else:
+                text = f"{field_name!r} is not read: {ours!r} stands beside it"
+                notes.append(_note("near_field", "info", text))
+        if fields:
+            more = f" and {len(fields) - _SHOWN_NAMES} more" if len(fields) > _SHOWN_NAMES else ""
+            plural = "field" if len(fields) == 1 else "fields"
+            shown = ", ".join(list(fields)[:_SHOWN_NAMES]) + more
+            notes.append(_note("unknown_fields", "info", f"{name}: {len(fields)} unknown {plural}: {shown}"))
     return notes

@@ -14,7 +14,7 @@ from hedgectl import place
 from hedgectl.formats.catalogue import Format
 from hedgectl.formats.detect import Sample
 from hedgectl.ingest.ledger import HEAD_BYTES, Entry, Ledger, fingerprint
-from hedgectl.lines import STDIN, Damage, byte_chunks
+from hedgectl.lines import STDIN, Damage, byte_chunks, shown
 
 
 class _Tape:
@@ -104,6 +104,7 @@ class Opened:
 def open_file(path: str, ledger: Ledger) -> Opened:
     """Opens a file and looks it up in the ledger. Raises OSError, or InputError for what is no log."""
     source: BinaryIO
+    name = shown(path)
     if path == STDIN:
         source = _spooled(sys.stdin.buffer)
     elif place.is_remote(path):
@@ -112,7 +113,7 @@ def open_file(path: str, ledger: Ledger) -> Opened:
         source = open(path, "rb")  # noqa: SIM115 - closed by Opened.close
     try:
         size = _size(path, source)
-        opened = _start(path, source)
+        opened = _start(name, source)
         opened.size = size
         for entry in ledger.candidates(opened.head):
             if _is_continued(opened, entry):
@@ -121,7 +122,7 @@ def open_file(path: str, ledger: Ledger) -> Opened:
                 opened.same = _nothing_new(opened, entry)
                 return opened
             opened.source.seek(0)
-            opened = _start(path, source)
+            opened = _start(name, source)
             opened.size = size
         return opened
     except BaseException:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from hedgectl import sql
 from hedgectl.errors import InputError
 from hedgectl.formats.catalogue import Format, load_all
-from hedgectl.formats.detect import Sample, detect, field_report, page_start, refuse_aggregates, sample_of, terms
+from hedgectl.formats.detect import (
+    FieldReport,
+    Sample,
+    detect,
+    field_report,
+    page_start,
+    refuse_aggregates,
+    sample_of,
+    terms,
+)
 from hedgectl.ingest.ledger import HEAD_BYTES
 from hedgectl.ingest.reading import Opened
 from hedgectl.lines import ENVELOPES, STDIN, Unwrapper, decode, find_envelope, kind_of, take_off
@@ -73,12 +82,11 @@ def read_sample(opened: Opened, con: duckdb.DuckDBPyConnection, chosen: Format |
     return opened.sample
 
 
-def unknown_fields(opened: Opened) -> tuple[tuple[str, ...], dict[str, str]]:
+def unknown_fields(opened: Opened) -> FieldReport:
     """Top-level fields of the sample that the format does not read, and near matches."""
     if opened.format is None or opened.sample is None:
-        return (), {}
-    report = field_report(opened.format, opened.sample.records)
-    return report.unknown, report.near
+        return FieldReport((), {})
+    return field_report(opened.format, opened.sample.records)
 
 
 def _text(opened: Opened, chosen: Format | None) -> None:

@@ -20,6 +20,7 @@ from hedgectl.store import Store, explained, sql_error
 if TYPE_CHECKING:
     import duckdb
 
+_KEYS_OF = 20_000  # lines of a file of which every one is searched for a field that stands twice
 _ATTEMPT, _TOOL, _REJECT, _OTHER = 0, 1, 2, 3
 
 
@@ -81,6 +82,10 @@ class Worker:
                 if any(r.counted_as == "rejected" for r in look_again(records.text(i), complete=False)):
                     records.hide(i)
         rows = self._insert(fmt, table, records, in_order=in_order)
+        if json and len(records):
+            self._feed.parts = records.parts
+            for slot, number in self._con.execute(sql.text("ingest/named_twice"), {"first": _KEYS_OF}).fetchall():
+                counts[slot].named_twice += number
         left = self._account(rows, records, opened, counts)
         again = Gathered()
         for i in left:

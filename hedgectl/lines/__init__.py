@@ -7,7 +7,7 @@ from hedgectl.lines.blocks import BLOCK_SIZE, MAX_LINE, Block, blocks, clean, de
 from hedgectl.lines.documents import Found, records
 from hedgectl.lines.envelopes import ENVELOPES, Inner, Unwrapper, take_off
 from hedgectl.lines.envelopes import find as find_envelope
-from hedgectl.lines.files import STDIN, expand
+from hedgectl.lines.files import STDIN, expand, shown
 from hedgectl.lines.records import Record, look_again
 from hedgectl.lines.tables import Rows, Table
 
@@ -34,5 +34,6 @@ __all__ = [
     "look_again",
     "newlines",
     "records",
+    "shown",
     "take_off",
 ]

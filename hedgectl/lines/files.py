@@ -16,6 +16,11 @@ STDIN = "-"
 _OURS = (".duckdb", ".duckdb.wal", ".duckdb.tmp")
 
 
+def shown(path: str) -> str:
+    """A path as text: bytes of a name that are not UTF-8 as \\xNN. Only opening the file needs the bytes themselves."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def expand(paths: Sequence[str]) -> list[str]:
     """Regular files (and ``-``) in a stable order, each once; directories are walked, hidden files left out.
 

@@ -197,7 +197,8 @@ def too_little(workload: Workload, scope: Scope, options: Options, raced: int = 
         why = reason("incident", text, failed, INCIDENT_SHARE)
         return ScopePolicy(scope, "do_not_hedge", reasons=(why,))
     seen = np.unique(workload.replica[workload.replica >= 0])
-    if len(seen) == 1:
+    # a copy that was sent already found a second one, even if every first attempt went to the same
+    if len(seen) == 1 and len(workload.replicas) == 1:
         name = workload.replicas[int(seen[0])]
         text = (
             f"only one replica was seen ({name}): a copy needs a second target. If that is a virtual address, log the real "

@@ -51,6 +51,7 @@ class Options:
     segments: tuple[str, ...] = ()  # declared: only these may have a copy; empty = all
     allow_tools: tuple[str, ...] = ()  # names of tools that may run twice
     max_prompt_tokens: int | None = None
+    one_clock: bool = False  # first tokens are trusted although some stand before their start
     windows: bool = False  # hedge only in the hours in which slow requests recur
     tz: str | None = None  # in which those hours are looked for
     seed: int = 1

@@ -15,9 +15,9 @@ from hedgectl import decompose
 from hedgectl.decompose import Prepared
 from hedgectl.errors import InputError
 from hedgectl.model import ERROR, Workload
-from hedgectl.policy import PolicyDocument, ScopePolicy
+from hedgectl.policy import PolicyDocument, Scope, ScopePolicy
 from hedgectl.recommend import scopes, sizes
-from hedgectl.recommend.decide import Decided, decide
+from hedgectl.recommend.decide import Decided, decide, too_little
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
 
@@ -50,10 +50,18 @@ def recommended(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Opt
     minimum = chosen.needed()
     entries: list[ScopePolicy] = []
     notes: list[dict[str, Any]] = list(prepared.notes)
+    if prepared.skew is not None and prepared.skew.telling and not chosen.one_clock:
+        text = (
+            "no delay rests on first tokens: their clock is not that of the start. Log both on one, or set one_clock = true "
+            "under [recommend] if they are"
+        )
+        notes.append({"code": "ttft_withheld", "level": "warning", "share": None, "text": text})
     decided: list[Decided] = []
     slowest: Decided | None = None
     seen = Coverage()
-    for one in scopes.load(con, prepared, by_route=chosen.by_route, min_requests=minimum, seed=chosen.seed):
+    for one in scopes.load(
+        con, prepared, by_route=chosen.by_route, min_requests=minimum, seed=chosen.seed, one_clock=chosen.one_clock
+    ):
         chosen.say(f"scope {one.scope.name}", 0.0)
         for name, rows in _sizes(one, chosen, notes):
             part = one.workload if name is None else one.workload.take(rows)
@@ -81,16 +89,33 @@ def recommended(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Opt
             "no request is left in the selection",
             hint="widen --since, --until, --window or --where; a request without a time is in no selection: hedgectl check counts them",
         )
-    document = PolicyDocument(
+    return Recommended(_document(prepared, chosen, entries, seen, decided, notes), slowest)
+
+
+def nothing(prepared: Prepared, options: Options) -> dict[str, Any]:
+    """The same document for logs that hold no request at all: not enough data, n = 0."""
+    entry = too_little(Workload.of((), (), ()), Scope(), options)
+    assert entry is not None
+    return _document(prepared, options, [entry], Coverage(), [], list(prepared.notes))
+
+
+def _document(
+    prepared: Prepared,
+    options: Options,
+    entries: list[ScopePolicy],
+    seen: Coverage,
+    decided: list[Decided],
+    notes: list[dict[str, Any]],
+) -> dict[str, Any]:
+    return PolicyDocument(
         as_of=prepared.as_of or _EPOCH,
-        policies=tuple(sorted(entries, key=lambda e: _rank(e, chosen))),
-        goal=chosen.goal,
+        policies=tuple(sorted(entries, key=lambda e: _rank(e, options))),
+        goal=options.goal,
         window=dict(prepared.window),
         coverage=seen.document(),
-        method=_method(decided, chosen),
+        method=_method(decided, options),
         notes=tuple(notes),
-    )
-    return Recommended(document.to_document(), slowest)
+    ).to_document()
 
 
 @contextmanager
@@ -157,12 +182,9 @@ def _source_notes(one: scopes.ScopeData) -> list[dict[str, Any]]:
             "and the unhedged arm is what they would have been alone"
         )
         found.append({"code": "already_hedged", "level": "info", "share": None, "text": text})
-    if one.outlived:
-        text = (
-            f"{one.outlived} timeouts count as errors: at least as many answers took longer than these were given, so they "
-            "say nothing about how long an answer takes"
-        )
-        found.append({"code": "timeouts_outlived", "level": "info", "share": None, "text": text})
+    if one.cache_hits:
+        text = f"{one.cache_hits} answers came from a response cache: they reach no replica and never get a copy, so they are left out"
+        found.append({"code": "cache_hits_left_out", "level": "info", "share": None, "text": text})
     if one.loaded.closed_loop:
         text = "the source waited for answers before it sent more, so a slow moment hides its own victims"
         found.append({"code": "closed_loop", "level": "warning", "share": None, "text": text})

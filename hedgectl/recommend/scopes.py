@@ -13,7 +13,7 @@ from hedgectl import decompose, workload
 from hedgectl.decompose import Prepared
 from hedgectl.diagnose import diagnose
 from hedgectl.fit import LogFacts
-from hedgectl.model import CENSORED, ERROR, OK, Workload
+from hedgectl.model import Workload
 from hedgectl.policy import Scope
 from hedgectl.workload import Loaded
 
@@ -29,7 +29,7 @@ class ScopeData:
     workload: Workload
     loaded: Loaded
     raced: int  # requests that already had a copy when the log was written
-    outlived: int  # timeouts counted as errors: answers often took longer than they were given
+    cache_hits: int  # answers of the response cache, left out of the workload
     diagnosis: dict[str, Any] | None
     raced_rows: NDArray[np.bool_]  # (n,) of the workload
 
@@ -41,9 +41,17 @@ class ScopeData:
 
 
 def load(
-    con: duckdb.DuckDBPyConnection, prepared: Prepared, *, by_route: bool = False, min_requests: int = 0, seed: int = 1
+    con: duckdb.DuckDBPyConnection,
+    prepared: Prepared,
+    *,
+    by_route: bool = False,
+    min_requests: int = 0,
+    seed: int = 1,
+    one_clock: bool = False,
 ) -> Iterator[ScopeData]:
     """The scopes of the TEMP table `request`, largest first. Scopes with fewer answers than `min_requests` get no diagnosis.
+
+    `one_clock`: the user's word that first tokens may be trusted although some stand before their start.
 
     With several scopes the TEMP tables are built anew for each, and for the whole selection again at the end.
     """
@@ -52,7 +60,14 @@ def load(
         scope = Scope(model=one["model"], route=one["route"])
         unnamed = scope.model is None and len(found) > 1
         yield _scope(
-            con, prepared, scope, unnamed, alone=len(found) == 1, diagnosed=one["requests"] >= min_requests, seed=seed
+            con,
+            prepared,
+            scope,
+            unnamed,
+            alone=len(found) == 1,
+            diagnosed=one["requests"] >= min_requests,
+            seed=seed,
+            one_clock=one_clock,
         )
     if len(found) > 1:
         decompose.prepare(con, prepared.selection)
@@ -67,20 +82,26 @@ def _scope(
     alone: bool,
     diagnosed: bool,
     seed: int,
+    one_clock: bool,
 ) -> ScopeData:
     whole = alone or unnamed
     chosen = prepared if whole else _narrowed(con, prepared, scope)
     model, route = (None, None) if whole else (scope.model, scope.route)
     loaded = workload.load(con, model, route)
+    two_clocks = prepared.skew is not None and prepared.skew.telling and not one_clock
+    if two_clocks:
+        loaded = replace(loaded, requests=without_ttft(loaded.requests), attempts=without_ttft(loaded.attempts))
     own = decompose.columns(con, "recommend/scope", model=model, route=route)
     raced = np.asarray(own["hedges"], dtype=np.int64) > 0
     part = primaries(loaded.requests, raced, own) if raced.any() else loaded.requests
+    part = without_ttft(part) if two_clocks else part
     if unnamed:
         rows = np.asarray(own["unnamed"], dtype=bool)
         part, raced = compact(part.take(rows)), raced[rows]
-    part, outlived = settle_timeouts(part, raced)
+    served = part.cache_hit != 1  # an answer from the response cache reached no replica
+    part, raced = part.take(served), raced[served]
     diagnosis = diagnose(con, chosen, seed=seed) if diagnosed and not unnamed else None
-    return ScopeData(scope, part, loaded, int(raced.sum()), outlived, diagnosis, raced)
+    return ScopeData(scope, part, loaded, int(raced.sum()), int((~served).sum()), diagnosis, raced)
 
 
 def _narrowed(con: duckdb.DuckDBPyConnection, prepared: Prepared, scope: Scope) -> Prepared:
@@ -106,19 +127,9 @@ def primaries(part: Workload, raced: NDArray[np.bool_], own: dict[str, Any]) -> 
     )
 
 
-def settle_timeouts(part: Workload, raced: NDArray[np.bool_]) -> tuple[Workload, int]:
-    """Timeouts as lower bounds, unless at least as many answers took longer: then no clock ended them, but a failure.
-
-    `raced`: rows whose primary may have lost to a copy; those stay lower bounds. Returns the workload and how many
-    timeouts became errors.
-    """
-    cut = (part.status == CENSORED) & ~raced & np.isfinite(part.e2e_s)
-    if not cut.any():
-        return part, 0
-    longer = int(((part.status == OK) & (part.e2e_s > float(np.median(part.e2e_s[cut])))).sum())
-    if longer < int(cut.sum()):
-        return part, 0
-    return replace(part, status=np.where(cut, ERROR, part.status).astype(np.int8)), int(cut.sum())
+def without_ttft(part: Workload) -> Workload:
+    """The same with unknown first tokens: a delay would rest on the difference of two clocks."""
+    return replace(part, ttft_s=np.full(len(part), np.nan))
 
 
 def compact(part: Workload) -> Workload:

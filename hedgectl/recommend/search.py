@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgectl.estimate import CopyLength
-from hedgectl.model import Workload
+from hedgectl.model import OK, Workload
 from hedgectl.policy import Rule, ScopePolicy, Suppress, Window
 from hedgectl.recommend import delay, eligibility, knobs
 from hedgectl.recommend.gates import Judged
@@ -75,7 +75,9 @@ def _natural_triggers(workload: Workload) -> tuple[str, ...]:
     if bool(np.all(streams == 0)) and len(streams):
         return ("response",)
     if bool(np.all(streams == 1)) and len(streams):
-        return ("first_token",) if bool(np.isfinite(workload.ttft_s).mean() > 0.5) else ("response",)
+        # whoever was cut off waited for a first token too: only answers say whether the log has one
+        ttft = workload.ttft_s[workload.status == OK]
+        return ("first_token",) if len(ttft) and float(np.isfinite(ttft).mean()) > 0.5 else ("response",)
     return ("first_token", "response")
 
 

@@ -32,7 +32,7 @@ WITH x AS (
            to_count(reasoning_tokens_s) AS reasoning_tokens, to_count(request_bytes_s) AS request_bytes,
            to_count(response_bytes_s) AS response_bytes, to_count(n_choices_s) AS n_choices,
            to_bool(won_s) AS won, to_bool(cache_hit_s) AS cache_hit, to_bool(streamed_s) AS streamed,
-           to_bool(tools_offered_s) AS tools_said, to_bool(stored_state_s) AS stored_state, to_bool(batch_s) AS batch,
+           coalesce(to_bool(tools_offered_s), to_bool(tools_s), TRY_CAST(tools_s AS DOUBLE) > 0) AS tools_said, to_bool(stored_state_s) AS stored_state, to_bool(batch_s) AS batch,
            to_bool(sticky_session_s) AS sticky_session,
            to_bool(closed_loop_s) AS closed_loop, to_bool(hedged_s) AS hedged_said, to_bool(hedge_won_s) AS hedge_won,
            {{cost}} AS cost, TRY_CAST(weight_s AS DOUBLE) AS weight, tool_list(tools_s) AS tool_names,
@@ -49,7 +49,8 @@ WITH x AS (
     FROM s
 ), d AS (
     SELECT *, coalesce(e2e, TRY(end_at - ts)) AS e2e_raw,
-           coalesce(ttft, CASE WHEN {{cross_clock}} THEN NULL ELSE TRY(first_token - ts) END) AS ttft_raw,
+           -- another machine's first token tells nothing but how far its clock is behind
+           coalesce(ttft, CASE WHEN NOT {{cross_clock}} OR first_token < ts THEN TRY(first_token - ts) END) AS ttft_raw,
            -- the longest that a part may be; TRY: absurd values must not end in an overflow
            least(coalesce(TRY(coalesce(e2e, end_at - ts) + {{resolution_ns}}), 86400000000000), 86400000000000) AS longest
     FROM t
@@ -59,7 +60,9 @@ WITH x AS (
            -- a first token at the very end is the writer's fallback, unless the answer has one token
            CASE WHEN ttft_raw > 0 AND ttft_raw <= longest
                      AND NOT coalesce(ttft_raw >= e2e_raw AND status = 'ok' AND completion_tokens IS DISTINCT FROM 1, false)
-                THEN least(ttft_raw, coalesce(e2e_raw, ttft_raw)) END AS ttft_ns,
+                THEN least(ttft_raw, coalesce(e2e_raw, ttft_raw))
+                -- kept as evidence of two clocks, never used as a time
+                WHEN ttft_raw < 0 THEN greatest(ttft_raw, -86400000000000) END AS ttft_ns,
            CASE WHEN headers_raw BETWEEN 0 AND longest THEN headers_raw END AS headers_ns,
            CASE WHEN queue_raw BETWEEN 0 AND longest THEN queue_raw END AS queue_ns,
            CASE WHEN prefill_raw BETWEEN 0 AND longest THEN prefill_raw END AS prefill_ns,
@@ -101,7 +104,7 @@ WITH x AS (
            -- writers count retries and hedges apart: a copy numbered like its original is numbered by its start instead
            TRY_CAST(CASE WHEN role = 'hedge' THEN NULL ELSE coalesce(number, attempt - 1) END AS INTEGER) AS attempt_no,
            role AS cause, turn_id, replica, pool, model, route, provider, segment, {{observer}} AS observer,
-           arrival_ns, e2e_raw AS e2e_ns, ttft_ns, CASE WHEN ttft_ns IS NOT NULL THEN {{ttft_basis}} END AS ttft_basis, headers_ns,
+           arrival_ns, e2e_raw AS e2e_ns, ttft_ns, CASE WHEN ttft_ns > 0 THEN {{ttft_basis}} END AS ttft_basis, headers_ns,
            queue_ns, CASE WHEN queue_ns IS NOT NULL THEN 'measured' END AS queue_basis,
            prefill_ns, CASE WHEN prefill_ns IS NOT NULL THEN 'measured' END AS prefill_basis,
            decode_ns, CASE WHEN decode_ns IS NOT NULL THEN 'measured' END AS decode_basis,

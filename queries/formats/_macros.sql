@@ -151,6 +151,8 @@ CREATE OR REPLACE TEMP MACRO word_kind(w) AS
 -- -> sorted, comma-separated names; '' for an empty list, NULL for no list.
 CREATE OR REPLACE TEMP MACRO tool_list(s) AS
     CASE WHEN s IS NULL OR s = 'null' THEN NULL
+         -- true, false or a number says whether there were tools, not which
+         WHEN to_bool(s) IS NOT NULL OR TRY_CAST(s AS DOUBLE) IS NOT NULL THEN NULL
          WHEN s[1] = '[' AND json_valid(s) THEN
              array_to_string(list_sort(list_distinct(list_filter(list_transform(CAST(s AS JSON[]),
                  lambda t: coalesce(json_extract_string(t, '$.function.name'), json_extract_string(t, '$.name'),

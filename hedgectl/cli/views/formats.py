@@ -25,7 +25,7 @@ def view(doc: dict[str, Any]) -> View:
         fits = found["format"] or "none of the known formats"
         blocks.append(Text(f"{found['path']}: {fits} ({found['why']})", "detected", "bold"))
         if found["mapping"]:
-            blocks.append(Text(found["mapping"]))
+            blocks.append(Text(found["mapping"], laid_out=True))
     if len(listed) == 1:
         return [*blocks, *_whole(listed[0]), *notes(doc)]
     rows = [[f["format"], f["title"], f["observer"], _observed(f)] for f in listed]
