@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from hedgectl import decompose, fleet, ingest, sql, store
 from hedgectl.decompose import Prepared, Selection
 from hedgectl.errors import InputError, NoRequests, UsageError
+from hedgectl.tasks import Tasks
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 _ROWS = ("ingested_file", "attempt", "tool_span")
+_TASK_BYTES = 1 << 30  # a database in memory with the default limit; what is more goes to disk
 _HISTORY = ("history_bucket", "history_day", "history_mark")
 
 
@@ -105,6 +107,29 @@ def opened(
         with store.explained(memory.name):
             prepared = decompose.prepare(memory.con, selection)
         yield Opened(memory.con, prepared, document)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a task is asked: ``document(con, prepared, **options)`` of a selection. Everything in it can travel."""
+
+    logs: Logs
+    selection: Selection
+    document: Callable[..., dict[str, Any]]
+    options: dict[str, Any]
+
+
+def ask(tasks: Tasks, question: Question) -> dict[str, Any]:
+    """The document, made by one task. Raises what making it raises here."""
+    (done,) = tasks.run(_answer, [question], [_TASK_BYTES])
+    if done.result is None:
+        raise done.error or InputError("the task gave no answer", where=question.logs.folder)
+    return done.result
+
+
+def _answer(question: Question) -> dict[str, Any]:
+    with opened(question.logs, question.selection) as found:
+        return question.document(found.con, found.prepared, **question.options)
 
 
 def told(progress: Progress | None) -> Callable[[str, int, int | None], None] | None:

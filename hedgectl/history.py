@@ -100,6 +100,12 @@ def stats(
     }
 
 
+def of_rows(con: DuckDBPyConnection, prepared: decompose.Prepared, *, tz: str = "UTC") -> dict[str, Any]:
+    """The document ``stats.v1`` from the rows of a selection alone."""
+    count_today(con, tz)
+    return stats(con, as_of=prepared.as_of, window=prepared.window, stored=False, tz=tz)
+
+
 def is_recorded(con: DuckDBPyConnection) -> bool:
     """Whether the database has daily figures at all (``daily`` writes them)."""
     return bool(_rows(con, "history/days", "{counts}", "history_day"))

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import ingest_logs as logs
 import pytest
 
-from hedgectl import analysis, fleet
+from hedgectl import analysis, fleet, history
 from hedgectl.breakdown import breakdown
+from hedgectl.daily import Job, daily
 from hedgectl.decompose import Selection
 from hedgectl.errors import InputError, UsageError
 from hedgectl.fleet.manifest import Manifest, Segment, shelf, standing
 from hedgectl.ingest.ledger import Entry
 from hedgectl.place import find, place
-from hedgectl.tasks import Done, Here
+from hedgectl.recommend import Options, recommend, spread
+from hedgectl.tasks import Done, Here, on
 
 SMALL = 1  # every file is a batch of its own
 
@@ -149,3 +152,44 @@ def test_sources_and_places_that_exclude_each_other(tmp_path: Path, files: list[
         place("gs://bucket/logs")
     with pytest.raises(UsageError, match="names no bucket"):
         find("s3:///logs")
+    with pytest.raises(UsageError, match="--on spark"), on("spark"):
+        pass
+
+
+def test_a_scope_alone_is_decided_as_among_all(tmp_path: Path) -> None:
+    """One task a scope gives the bytes of one machine, though a task loads little but its scope."""
+    log, db, out = tmp_path / "gw.jsonl", tmp_path / "a.duckdb", tmp_path / "out"
+    models = ("a", "b/c=1", None)
+    records = [logs.row(n, model=models[n % 3], e2e_ms=800 + n * 37 % 900) for n in range(1500)]
+    # a call that fell back to another model has attempts in two scopes
+    records += [logs.row(n, model=models[(n + 1) % 3], attempt_id=f"b{n}", attempt=1) for n in range(0, 1500, 100)]
+    log.write_text("".join(json.dumps(r) + "\n" for r in records))
+    logs.read(log, db=db)
+    into(out, log)
+    options = Options(min_requests=100)
+    with analysis.opened(analysis.Logs(db=db), Selection()) as found:
+        expected = recommend(found.con, found.prepared, options)
+    with analysis.opened(analysis.Logs(folder=str(out)), Selection()) as found:
+        got = spread.recommended(found.con, found.prepared, options, Here(), str(out)).document
+    assert len(got["policies"]) == 3
+    assert json.dumps(got) == json.dumps(expected)
+    question = analysis.Question(analysis.Logs(folder=str(out)), Selection(), history.of_rows, {})
+    assert analysis.ask(Here(), question)["rows"][0]["n"] == 500
+
+
+def test_the_daily_job_keeps_its_rows_in_a_folder(tmp_path: Path, files: list[Path]) -> None:
+    newest = 1_795_170_000_000_000_000
+    written = []
+    for name, source in (("folder", {"folder": str(tmp_path / "out")}), ("db", {"db": tmp_path / "a.duckdb"})):
+        job = Job(
+            analysis.Logs(paths=[str(p) for p in files], **source),
+            tmp_path / f"{name}.json",
+            Options(),
+            as_of_ns=newest,
+        )
+        written.append(daily(job))
+        assert daily(job)["action"] == "nothing_new"
+        again = daily(replace(job, logs=replace(job.logs, paths=())))
+        assert again["action"] == ("renewed" if name == "folder" else "nothing_new")
+    assert [d | {"policy": ""} for d in written[:1]] == [d | {"policy": ""} for d in written[1:]]
+    assert (tmp_path / "folder.json").read_text() == (tmp_path / "db.json").read_text()

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from hedgectl.cli import opening, output
-from hedgectl.cli.options import Printing, Source, grouped, share
+from hedgectl.cli.options import On, Printing, Source, grouped, share
 from hedgectl.errors import ExitCode, UsageError
 
 _DAILY = """Read what is new, recompute the policy over the trailing window, and replace the old one only if every gate agrees.
@@ -87,6 +87,7 @@ def daily(
     host: Annotated[str | None, typer.Option("--host", metavar="NAME", help="this host's name in --digests")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would happen and change nothing")] = False,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="seed of all randomness")] = None,
+    on: On = None,
 ) -> None:
     printing.begin()
     cfg = opening.settings(
@@ -105,7 +106,7 @@ def daily(
             "no policy file is named", hint="--policy-file policy.json, or policy under [daily] in hedgectl.toml"
         )
     with output.progress("reading"):
-        from hedgectl import analysis
+        from hedgectl import analysis, tasks
         from hedgectl.daily import Job
         from hedgectl.daily import daily as run
         from hedgectl.recommend.configured import options as configured
@@ -113,11 +114,15 @@ def daily(
     as_of = time.time_ns() if source.as_of is None else analysis.moment_ns(source.as_of, cfg.get("tz"), flag="--as-of")
     state = cfg.get("daily.state_dir")
     files = opening.logs(source, cfg, with_db=True)
-    if files.db is None and not files.paths:
+    if files.folder is not None and files.db is not None:
+        raise UsageError("--from and --db are both given", hint="rows are kept in a folder or in a database")
+    if on is not None and files.folder is None:
+        raise UsageError(f"--on {on} needs --from", hint="the folder that every node sees; new logs are read into it")
+    if files.db is None and files.folder is None and not files.paths:
         raise UsageError("no log is given", hint="hedgectl daily LOG... --db hedgectl.duckdb --policy-file policy.json")
     if digests is not None and files.db is None:
         raise UsageError("--digests needs --db", hint="the history that is exported lives in the database")
-    with output.progress() as progress:
+    with output.progress() as progress, tasks.on(on) as workers:
         doc = run(
             Job(
                 logs=files,
@@ -135,6 +140,7 @@ def daily(
                 hysteresis=cfg.get("daily.hysteresis", 0.05),
                 dry_run=dry_run,
                 progress=progress,
+                tasks=workers,
             )
         )
     if doc["action"] == "nothing_new" and printing.fmt == "table":
@@ -149,23 +155,27 @@ def stats(
     source: Source,
     printing: Printing,
     by: Annotated[str, typer.Option("--by", metavar="FIELD", help="day")] = "day",
+    on: On = None,
 ) -> None:
     printing.begin((*output.FORMATS, "prometheus"))
     if by != "day":
         raise UsageError(f"--by {by} is not known here", hint="stats are by day; hedgectl breakdown --by takes more")
     cfg = opening.settings(source)
     tz = cfg.get("tz") or "UTC"
-    with output.progress("reading") as progress:
-        from hedgectl import analysis, history
+    if on is not None:
+        doc = opening.asked(source, cfg, on, "hedgectl.history", "of_rows", tz=tz)
+    else:
+        with output.progress("reading") as progress:
+            from hedgectl import analysis, history
 
-        files = opening.logs(source, cfg)
-        with analysis.opened(files, opening.selection(source, cfg), progress, history=True) as found:
-            progress.clear()
-            stored = files.db is not None and history.is_recorded(found.con)
-            if not stored:
-                history.count_today(found.con, tz)
-            window = found.prepared.window
-            doc = history.stats(found.con, as_of=found.prepared.as_of, window=window, stored=stored, tz=tz)
+            files = opening.logs(source, cfg)
+            with analysis.opened(files, opening.selection(source, cfg), progress, history=True) as found:
+                progress.clear()
+                if files.db is not None and history.is_recorded(found.con):
+                    window = found.prepared.window
+                    doc = history.stats(found.con, as_of=found.prepared.as_of, window=window, stored=True, tz=tz)
+                else:
+                    doc = history.of_rows(found.con, found.prepared, tz=tz)
     if printing.fmt == "prometheus":
         from hedgectl.cli import prometheus
 

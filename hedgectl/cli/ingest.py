@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hedgectl.cli import opening, output
-from hedgectl.cli.options import Printing, Source, grouped
+from hedgectl.cli.options import On, Printing, Source, grouped
 from hedgectl.errors import NoRequests, UsageError
 
 _HELP = """Read logs into a database. Running it again reads only what is new; every line is accounted for.
@@ -48,6 +48,7 @@ def ingest(
         str | None,
         typer.Option("--out", metavar="PATH", help="write Parquet into this folder or s3:// instead of a database"),
     ] = None,
+    on: On = None,
 ) -> None:
     printing.begin()
     cfg = opening.settings(source)
@@ -58,25 +59,28 @@ def ingest(
         raise UsageError("--from is read by analyses", hint="hedgectl ingest LOG... --out FOLDER writes it")
     if into is not None and source.db is not None:
         raise UsageError("--db and --out are both given", hint="rows go into a database or into a folder")
+    if on is not None and into is None:
+        raise UsageError("--on needs --out", hint="many tasks cannot write one database; they can write a folder")
     with output.progress("reading") as progress:
         from hedgectl import analysis, fleet, store, tasks
         from hedgectl.ingest import ingest as run
 
         try:
             if into is not None:
-                doc = fleet.ingest(
-                    into,
-                    paths,
-                    tasks.Here(),
-                    format=source.format,
-                    map_file=source.map_file,
-                    tz=cfg.get("tz"),
-                    unit=source.unit,
-                    max_reject=source.max_reject,
-                    join=bool(cfg.get("join")),
-                    memory_limit=cfg.get("memory_limit"),
-                    progress=progress,
-                )
+                with tasks.on(on) as workers:
+                    doc = fleet.ingest(
+                        into,
+                        paths,
+                        workers,
+                        format=source.format,
+                        map_file=source.map_file,
+                        tz=cfg.get("tz"),
+                        unit=source.unit,
+                        max_reject=source.max_reject,
+                        join=bool(cfg.get("join")),
+                        memory_limit=cfg.get("memory_limit"),
+                        progress=progress,
+                    )
             else:
                 db = source.db or Path(cfg.get("db", "hedgectl.duckdb"))
                 with store.connect(db, memory_limit=cfg.get("memory_limit"), wait_s=source.wait or 0.0) as opened:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hedgectl import config
 from hedgectl.cli import output
 from hedgectl.cli.options import Printing, Source
+from hedgectl.errors import UsageError
 
 if TYPE_CHECKING:
     from hedgectl.analysis import Logs, Opened
@@ -53,6 +54,28 @@ def logs(source: Source, cfg: config.Config, *, with_db: bool = False) -> Logs:
         wait_s=source.wait or 0.0,
         join=bool(cfg.get("join")),
     )
+
+
+def folder_for(source: Source, on: str) -> str:
+    """The folder that the tasks of a cluster read. Raises UsageError without one: they cannot see a database or files here."""
+    if source.folder is None or source.logs:
+        raise UsageError(
+            f"--on {on} needs --from",
+            hint="hedgectl ingest LOG... --out FOLDER first, on storage that every node sees; then --from FOLDER",
+        )
+    return source.folder
+
+
+def asked(source: Source, cfg: config.Config, on: str, module: str, function: str, /, **options: Any) -> dict[str, Any]:
+    """The document that ``module.function(con, prepared, **options)`` makes, in a task of a cluster."""
+    import importlib
+
+    from hedgectl import analysis, tasks
+
+    folder_for(source, on)
+    with output.progress(f"asking {on}"), tasks.on(on) as workers:
+        made = getattr(importlib.import_module(module), function)
+        return analysis.ask(workers, analysis.Question(logs(source, cfg), selection(source, cfg), made, options))
 
 
 def selection(source: Source, cfg: config.Config) -> Selection:

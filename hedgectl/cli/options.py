@@ -43,6 +43,12 @@ unit = _parsed(_unit, "a unit: s, ms, us, ns or min")
 share = _parsed(config.ratio, "a share such as 5% or 0.05")
 
 
+On = Annotated[
+    str | None,
+    typer.Option("--on", metavar="CLUSTER", help="ray: on this machine's cores; ray://HOST:PORT: on that cluster"),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Which logs, how to read them, and which of their requests."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hedgectl.cli import blocks, opening, output
-from hedgectl.cli.options import Printing, Source, duration, grouped, share
+from hedgectl.cli.options import On, Printing, Source, duration, grouped, share
 from hedgectl.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ def recommend(
         str | None, typer.Option("--routing", metavar="HOW", help="as_logged, random or least_outstanding")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="seed of all randomness")] = None,
+    on: On = None,
 ) -> None:
     printing.begin()
     cfg = opening.settings(
@@ -140,7 +141,10 @@ def recommend(
     one_of("--by", by, ("route", "size_class"))
     one_of("--windows", windows, ("auto", "none"))
     given = read_policy_flag(policy)
+    folder = "" if on is None else opening.folder_for(source, on)
     with opening.opened(source, cfg, printing) as found, output.progress() as progress:
+        from hedgectl import tasks
+        from hedgectl.recommend import spread
         from hedgectl.recommend.configured import options as configured
         from hedgectl.recommend.run import nothing
         from hedgectl.recommend.run import recommend as run
@@ -156,8 +160,14 @@ def recommend(
         )
         if printing.fmt == "table":
             shown = _split_and_verdict(found)
-        empty = output.deferred() is not None
-        doc = nothing(found.prepared, options) if empty else run(found.con, found.prepared, options)
+        if output.deferred() is not None:
+            doc = nothing(found.prepared, options)
+        elif on is not None:
+            with tasks.on(on) as workers:
+                limit = cfg.get("memory_limit")
+                doc = spread.recommended(found.con, found.prepared, options, workers, folder, limit).document
+        else:
+            doc = run(found.con, found.prepared, options)
     if printing.fmt == "table":
         views = [*shown, *_views(doc)]
         output.view(views, "table", printing.out)

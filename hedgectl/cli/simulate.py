@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hedgectl.cli import opening, output
-from hedgectl.cli.options import Printing, Source, duration, grouped
+from hedgectl.cli.options import On, Printing, Source, duration, grouped
 from hedgectl.cli.recommend import budget_ratio, one_of, read_policy_flag
 from hedgectl.errors import ExitCode, UsageError
 
@@ -80,6 +80,7 @@ def simulate(
         str | None, typer.Option("--loads", parser=_loads, metavar="LIST", help="times today's load, e.g. 0.5,1.0,1.5")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="seed of all randomness")] = None,
+    on: On = None,
 ) -> None:
     printing.begin()
     one_of("--trigger", trigger, ("first_token", "response", "response_headers"))
@@ -103,22 +104,23 @@ def simulate(
     document = read_policy_flag(policy)
     ratio: Any = 0.05 if budget is None else None if budget == "none" else budget  # parsed: a share, or the word none
     scales: Any = loads  # parsed: a list of numbers
-    with opening.opened(source, cfg) as found, output.progress() as progress:
-        from hedgectl.replay import simulate_document
+    options: dict[str, Any] = {
+        "policy": document,
+        "trigger": trigger,
+        "delay_s": delay,
+        "budget": ratio,
+        "burst": burst or 100,
+        "target": target or "as_routed",
+        "loads": scales,
+    }
+    doc: dict[str, Any]
+    if on is not None:
+        doc = opening.asked(source, cfg, on, "hedgectl.replay", "simulate_document", cfg=cfg, **options)
+    else:
+        with opening.opened(source, cfg) as found, output.progress() as progress:
+            from hedgectl.replay import simulate_document
 
-        doc: dict[str, Any] = simulate_document(
-            found.con,
-            found.prepared,
-            cfg,
-            policy=document,
-            trigger=trigger,
-            delay_s=delay,
-            budget=ratio,
-            burst=burst or 100,
-            target=target or "as_routed",
-            loads=scales,
-            progress=progress,
-        )
+            doc = simulate_document(found.con, found.prepared, cfg, progress=progress, **options)
     printing.show(doc)
     if not (doc.get("replay_check") or {}).get("passed"):
         raise typer.Exit(int(ExitCode.NOT_ENOUGH))

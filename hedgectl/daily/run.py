@@ -12,12 +12,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hedgectl import analysis, checks, decompose, emitters, history, ingest, quantiles, sql, store
+from hedgectl import analysis, checks, decompose, emitters, fleet, history, ingest, quantiles, sql, store
 from hedgectl.daily import digests, files, gates, lock, state
 from hedgectl.errors import HedgectlError, InputError, NotEnoughData, UsageError
 from hedgectl.policy import PolicyDocument, ScopePolicy, parse, seconds
 from hedgectl.recommend import run as recommendation
+from hedgectl.recommend import spread
 from hedgectl.recommend.options import Options
+from hedgectl.tasks import Here, Tasks
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -62,6 +64,7 @@ class Job:
     hysteresis: float = 0.05
     dry_run: bool = False
     progress: Callable[[str], None] | None = None
+    tasks: Tasks = field(default_factory=Here)  # who reads into a folder and decides scope by scope
 
     @property
     def tz(self) -> str:
@@ -82,7 +85,9 @@ def daily(job: Job) -> dict[str, Any]:
         old = _old(job.policy)
         with ExitStack() as stack:
             read, memory = _take_in(job, stack)
-            new_rows = read is not None and read["totals"]["accepted"] > 0
+            # others may have read into a folder: without logs of its own this run has to look
+            elsewhere = read is None and job.logs.folder is not None
+            new_rows = elsewhere or (read is not None and read["totals"]["accepted"] > 0)
             if old is not None and not new_rows and not _late(job, old):
                 _emit(job, old)
                 return _document(job, read, "nothing_new", old, old, [], [])
@@ -123,6 +128,8 @@ def _old(path: Path) -> PolicyDocument | None:
 def _take_in(job: Job, stack: ExitStack) -> tuple[dict[str, Any] | None, store.Store]:
     """Reads what is new and brings the history up to date; returns the ingest document and an in-memory copy."""
     keep_from = job.as_of_ns - round(job.window_s * 1e9) - _DAY_NS
+    if job.logs.folder is not None:
+        return _from_folder(job, job.logs.folder, keep_from, stack)
     if job.logs.db is None:
         memory = stack.enter_context(store.connect(None, memory_limit=job.logs.memory_limit))
         if job.state_dir is not None:
@@ -156,6 +163,33 @@ def _take_in(job: Job, stack: ExitStack) -> tuple[dict[str, Any] | None, store.S
     return read, memory
 
 
+def _from_folder(
+    job: Job, folder: str, keep_from_ns: int, stack: ExitStack
+) -> tuple[dict[str, Any] | None, store.Store]:
+    """As :func:`_take_in` where the rows are kept in a folder; the history is made from them."""
+    read: dict[str, Any] | None = None
+    if job.logs.paths and not job.dry_run:
+        read = fleet.ingest(
+            folder,
+            job.logs.paths,
+            job.tasks,
+            format=job.logs.format,
+            map_file=job.logs.map_file,
+            tz=job.logs.tz,
+            max_reject=job.logs.max_reject,
+            memory_limit=job.logs.memory_limit,
+            join=job.logs.join,
+            progress=job.progress,
+        )
+    memory = stack.enter_context(store.connect(None, memory_limit=job.logs.memory_limit))
+    fleet.load(folder, memory, decompose.Selection(since_ns=keep_from_ns))
+    if job.logs.paths and job.dry_run:
+        read = _ingest(job, memory)
+    with memory.transaction() as con:
+        history.record(con, tz=job.tz)
+    return read, memory
+
+
 def _ingest(job: Job, into: store.Store) -> dict[str, Any]:
     return ingest.ingest(
         into,
@@ -186,7 +220,13 @@ def _recommended(job: Job, memory: store.Store) -> tuple[PolicyDocument, dict[st
                 where=f"{prepared.window['from']} to {prepared.window['to']}",
                 hint="are the logs of these days read? --as-of sets the end of the window",
             )
-        document = recommendation.recommend(memory.con, prepared, job.options)
+        if job.logs.folder is not None and not (job.dry_run and job.logs.paths):
+            made = spread.recommended(
+                memory.con, prepared, job.options, job.tasks, job.logs.folder, job.logs.memory_limit
+            )
+            document = made.document
+        else:
+            document = recommendation.recommend(memory.con, prepared, job.options)
         found = checks.check(memory.con, prepared)
     bad = {r["rule"]: r["offenders"] / max(prepared.attempts, 1) for r in found["rules"] if r["rule"] in _BROKEN}
     return parse(document), bad

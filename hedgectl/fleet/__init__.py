@@ -7,7 +7,7 @@ batch names does not count, so that a task which dies or runs twice changes noth
 
 from __future__ import annotations
 
-from hedgectl.fleet.load import load
+from hedgectl.fleet.load import Scope, load
 from hedgectl.fleet.run import ingest
 
-__all__ = ["ingest", "load"]
+__all__ = ["Scope", "ingest", "load"]

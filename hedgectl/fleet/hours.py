@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hedgectl import sql, store
-from hedgectl.fleet.load import cut, fetched
+from hedgectl.fleet.load import cut, fetched, hour_name
 from hedgectl.fleet.manifest import Shelf
 from hedgectl.place import Place, place
 
 _COVERED = (
     "e2e", "ttft", "queue", "prefill", "decode", "tool_wait", "replica", "prompt_tokens", "completion_tokens", "cost",
 )  # fmt: skip
-_NO_TIME = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,7 @@ class Counted:
     attempts: int = 0
     requests: int = 0
     reused: int = 0
+    crossing: int = 0  # requests and agent turns with attempts of several scopes
     first_ns: int | None = None
     last_ns: int | None = None
     observers: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ def of(where: Place, shelf: Shelf, memory_limit: str | None) -> list[Hour]:
     parts: dict[str, list[tuple[str, str, int]]] = {}
     for manifest in shelf.manifests:
         for part in manifest.parts:
-            parts.setdefault(part.hour or _NO_TIME, []).append((part.name, manifest.key, part.rows))
+            parts.setdefault(part.hour or "none", []).append((part.name, manifest.key, part.rows))
     found = []
     for hour, held in sorted(parts.items()):
         earlier = parts.get(_hour_before(hour), [])
@@ -83,7 +83,7 @@ def of(where: Place, shelf: Shelf, memory_limit: str | None) -> list[Hour]:
 def _hour_before(hour: str) -> str:
     from datetime import datetime, timedelta
 
-    if hour == _NO_TIME:
+    if hour == "none":
         return ""
     return (datetime.fromisoformat(f"{hour}:00") - timedelta(hours=1)).strftime("%Y-%m-%dT%H")
 
@@ -104,14 +104,16 @@ def count(hour: Hour) -> Counted:
         if earlier.files:
             con.execute(sql.text("fleet/hour_before"), {"files": earlier.files})
         else:
-            con.execute("CREATE OR REPLACE TEMP TABLE before (request_id VARCHAR)")
+            con.execute(
+                "CREATE OR REPLACE TEMP TABLE before AS SELECT request_id, turn_id, model, route FROM fleet_row LIMIT 0"
+            )
         found = con.execute(sql.text("fleet/hour_counts"))
         row = dict(zip((c[0] for c in found.description or []), found.fetchall()[0], strict=True))
         duplicates = {int(f): int(n) for f, n in con.execute(sql.text("fleet/hour_repeated")).fetchall()}
     observed = {name: int(row.pop(name)) for name in _COVERED}
     observers = tuple(row.pop("observers"))
     counted = Counted(hour.key, observers=observers, observed=observed, duplicates=duplicates, **row)
-    where.write(_name(hour.hour), json.dumps(counted.to_document(), separators=(",", ":")).encode())
+    where.write(hour_name(hour.hour), json.dumps(counted.to_document(), separators=(",", ":")).encode())
     return counted
 
 
@@ -120,15 +122,11 @@ def kept(where: Place, hours: Sequence[Hour]) -> dict[str, Counted]:
     names = set(where.names("hours/"))
     found = {}
     for hour in hours:
-        if _name(hour.hour) in names:
-            raw = json.loads(where.read(_name(hour.hour)))
+        if hour_name(hour.hour) in names:
+            raw = json.loads(where.read(hour_name(hour.hour)))
             raw["duplicates"] = {int(f): n for f, n in raw["duplicates"].items()}
             found[hour.hour] = Counted(**{**raw, "observers": tuple(raw["observers"])})
     return found
-
-
-def _name(hour: str) -> str:
-    return f"hours/{hour}.json"
 
 
 def covered(counted: Sequence[Counted]) -> dict[str, float | None]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,31 +42,55 @@ def fetched(where: Place, names: Sequence[str]) -> Iterator[Fetched]:
         yield Fetched(dict(zip(names, files, strict=True)))
 
 
-def load(url: str, into: store.Store, selection: Selection) -> None:
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One model (None = rows without one), on one route if ``route`` is not None."""
+
+    model: str | None
+    route: str | None
+
+    def holds(self, part: Part) -> bool:
+        return part.model == self.model and (self.route is None or part.route == self.route)
+
+
+def load(url: str, into: store.Store, selection: Selection, only: Scope | None = None) -> None:
     """Fills the empty tables of ``into`` with what a folder holds for a selection's window, each record once.
 
-    More than the window is read (attempts beside it may belong to a request inside), and the newest hour always. Raises
-    InputError if there is no batch in the folder.
+    More than the window is read (attempts beside it may belong to a request inside), and the newest hour always. ``only``
+    leaves other scopes out, but for attempts that belong to its requests. Raises InputError if there is no batch in the folder.
     """
     where = place(url)
     found = shelf(where)
-    parts = {p.name: m.key for m in found.manifests for p in m.parts if _wanted(p, found, selection)}
     if not any(m.parts for m in found.manifests):
         raise InputError("the folder holds no request", where=url, hint=f"hedgectl ingest LOG... --out {url}")
-    fill(where, found, parts, into)
-
-
-def fill(where: Place, found: Shelf, parts: Mapping[str, str], into: store.Store) -> None:
-    """Loads ``parts`` (name -> key of their batch), all tool spans and the ledger."""
-    con = into.con
-    cuts = found.cuts()
+    con, cuts = into.con, found.cuts()
+    wanted = [(p, m.key) for m in found.manifests for p in m.parts if _wanted(p, found, selection)]
+    own = {p.name: key for p, key in wanted if only is None or only.holds(p)}
     with store.explained(where.url):
         Ledger(con).write(con, [entry for entry, _ in found.entries().values()])
-        _insert(con, where, "fleet/load_attempt", parts, cuts)
+        _insert(con, where, "fleet/load_attempt", own, cuts)
+        if only is not None and _crossing(where, {p.hour for p, _ in wanted}):
+            _insert(con, where, "fleet/load_related", {p.name: key for p, key in wanted if p.name not in own}, cuts)
         _insert(con, where, "fleet/load_tool_span", {m.spans: m.key for m in found.manifests if m.spans}, cuts)
         con.execute("CREATE OR REPLACE TEMP VIEW fleet_row AS FROM attempt")
         con.execute(sql.text("fleet/repeated"))
         con.execute(sql.text("fleet/drop_repeated"))
+
+
+def _crossing(where: Place, wanted: Collection[str | None]) -> bool:
+    """Whether any request of these hours may have attempts of several scopes; an hour that is not counted may."""
+    for hour in wanted:
+        try:
+            if json.loads(where.read(hour_name(hour)))["crossing"]:
+                return True
+        except InputError:
+            return True
+    return False
+
+
+def hour_name(hour: str | None) -> str:
+    """The object that keeps what an hour holds."""
+    return f"hours/{hour or 'none'}.json"
 
 
 def cut(con: Any, here: Fetched, cuts: Mapping[str, Mapping[int, int]]) -> None:

@@ -23,6 +23,7 @@ BATCH_BYTES = 128 << 20
 
 _PACKED = 8  # a compressed log is about this much longer unpacked
 _AT_ONCE = 16
+_ROUNDS = 4  # of batches a worker
 _UNDER = "files/"
 
 
@@ -58,7 +59,7 @@ class _Seen:
 
 
 def plan(
-    place: Place, shelf: Shelf, paths: Sequence[str], reading: Reading, *, batch_bytes: int
+    place: Place, shelf: Shelf, paths: Sequence[str], reading: Reading, *, batch_bytes: int | None, workers: int
 ) -> tuple[list[Batch], list[File]]:
     """Batches that cover all files, and the reports of those that cannot be opened.
 
@@ -80,7 +81,10 @@ def plan(
                 seen.append(found)
     numbers = _numbers(place, seen, set(entries))
     batches = []
-    for group in _filled(_groups(seen), batch_bytes):
+    # a few batches for every worker, so that a long one does not end the run alone
+    share = sum(one.bytes for one in seen) // (_ROUNDS * workers)
+    size = batch_bytes or min(BATCH_BYTES, share if workers > 1 else BATCH_BYTES)
+    for group in _filled(_groups(seen), size):
         known = {e.file_id: entries[e.file_id] for one in group for e in one.known}
         batches.append(
             Batch(

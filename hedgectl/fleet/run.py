@@ -13,7 +13,7 @@ from hedgectl.fleet import hours
 from hedgectl.fleet.batch import Shaped, shape
 from hedgectl.fleet.hours import Counted, covered
 from hedgectl.fleet.manifest import Manifest, shelf
-from hedgectl.fleet.plan import BATCH_BYTES, Batch, Reading, plan
+from hedgectl.fleet.plan import Batch, Reading, plan
 from hedgectl.formats.catalogue import get, load_user_map
 from hedgectl.ingest import document, overlap
 from hedgectl.ingest.document import File
@@ -39,7 +39,7 @@ def ingest(
     memory_limit: str | None = None,
     join: bool = False,
     unit: str | None = None,
-    batch_bytes: int = BATCH_BYTES,
+    batch_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Reads ``paths`` into ``folder`` (a path or ``s3://``); returns an ingest.v1 document, as for a database.
@@ -54,7 +54,7 @@ def ingest(
     where = place(folder)
     chosen = load_user_map(map_file, unit=unit) if map_file is not None else get(format) if format is not None else None
     reading = Reading(chosen, tz, memory_limit, join, unit)
-    batches, reports = plan(where, shelf(where), files, reading, batch_bytes=batch_bytes)
+    batches, reports = plan(where, shelf(where), files, reading, batch_bytes=batch_bytes, workers=tasks.workers)
     run = _Run(where, batches, reports, max_reject=max_reject, progress=progress)
     run.shape(tasks)
     counted = run.count(tasks, memory_limit)

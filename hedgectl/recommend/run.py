@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,16 @@ class Recommended:
     slowest: Decided | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OfScope:
+    """What one scope adds to the document. ``slowest`` has its requests; the decisions in ``decided`` have not."""
+
+    decided: tuple[Decided, ...]
+    notes: tuple[dict[str, Any], ...]
+    seen: Coverage
+    slowest: Decided | None = None
+
+
 def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Options | None = None) -> dict[str, Any]:
     """The document of `recommended` alone."""
     return recommended(con, prepared, options).document
@@ -47,8 +57,49 @@ def recommended(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Opt
     The same log, options and seed give the same bytes. Raises InputError if the selection holds no request.
     """
     chosen = options or Options()
-    minimum = chosen.needed()
-    entries: list[ScopePolicy] = []
+    every = scopes.load(
+        con,
+        prepared,
+        by_route=chosen.by_route,
+        min_requests=chosen.needed(),
+        seed=chosen.seed,
+        one_clock=chosen.one_clock,
+    )
+    return composed((decide_scope(con, one, chosen) for one in every), prepared, chosen)
+
+
+def decide_scope(con: duckdb.DuckDBPyConnection, one: scopes.ScopeData, chosen: Options) -> OfScope:
+    """The decision, or one a size class, for one scope."""
+    chosen.say(f"scope {one.scope.name}", 0.0)
+    notes: list[dict[str, Any]] = []
+    decided: list[Decided] = []
+    slowest: Decided | None = None
+    for name, rows in _sizes(one, chosen, notes):
+        part = one.workload if name is None else one.workload.take(rows)
+        with _memory_for_replay(con, len(part)):
+            found = decide(
+                part,
+                replace(one.scope, size_class=name),
+                chosen,
+                one.diagnosis,
+                raced=int((rows & one.raced_rows).sum()),
+                attempts=one.loaded.attempts if name is None else part,
+                facts=one.facts,
+            )
+        decided.append(replace(found, basis=None))  # the requests of all scopes at once need not fit in memory
+        if found.policy.hedge is not None and (
+            slowest is None or _rank(found.policy, chosen) < _rank(slowest.policy, chosen)
+        ):
+            slowest = found
+        notes += [n for n in found.notes if n not in notes]
+    seen = Coverage()
+    seen.add(one.workload)
+    notes += [n for n in _source_notes(one) if n not in notes]
+    return OfScope(tuple(decided), tuple(notes), seen, slowest)
+
+
+def composed(every: Iterable[OfScope], prepared: Prepared, chosen: Options) -> Recommended:
+    """The document over what each scope, in the order of `scopes.load`, adds to it."""
     notes: list[dict[str, Any]] = list(prepared.notes)
     if prepared.skew is not None and prepared.skew.telling and not chosen.one_clock:
         text = (
@@ -59,31 +110,15 @@ def recommended(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Opt
     decided: list[Decided] = []
     slowest: Decided | None = None
     seen = Coverage()
-    for one in scopes.load(
-        con, prepared, by_route=chosen.by_route, min_requests=minimum, seed=chosen.seed, one_clock=chosen.one_clock
-    ):
-        chosen.say(f"scope {one.scope.name}", 0.0)
-        for name, rows in _sizes(one, chosen, notes):
-            part = one.workload if name is None else one.workload.take(rows)
-            with _memory_for_replay(con, len(part)):
-                found = decide(
-                    part,
-                    replace(one.scope, size_class=name),
-                    chosen,
-                    one.diagnosis,
-                    raced=int((rows & one.raced_rows).sum()),
-                    attempts=one.loaded.attempts if name is None else part,
-                    facts=one.facts,
-                )
-            entries.append(found.policy)
-            decided.append(replace(found, basis=None))  # the requests of all scopes at once need not fit in memory
-            if found.policy.hedge is not None and (
-                slowest is None or _rank(found.policy, chosen) < _rank(slowest.policy, chosen)
-            ):
-                slowest = found
-            notes += [n for n in found.notes if n not in notes]
-        seen.add(one.workload)
-        notes += [n for n in _source_notes(one) if n not in notes]
+    for one in every:
+        decided += one.decided
+        notes += [n for n in one.notes if n not in notes]
+        seen.merge(one.seen)
+        if one.slowest is not None and (
+            slowest is None or _rank(one.slowest.policy, chosen) < _rank(slowest.policy, chosen)
+        ):
+            slowest = one.slowest
+    entries = [one.policy for one in decided]
     if not entries:
         raise InputError(
             "no request is left in the selection",
@@ -207,6 +242,12 @@ class Coverage:
             if name == "e2e":
                 known &= w.status != ERROR
             self._count[name] += int(known.sum())
+
+    def merge(self, other: Coverage) -> None:
+        """Adds what another one counted."""
+        self._total += other._total
+        for name, count in other._count.items():
+            self._count[name] += count
 
     def document(self) -> dict[str, float]:
         """Shares of 1; 0 for no requests."""

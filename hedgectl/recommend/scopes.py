@@ -55,36 +55,46 @@ def load(
 
     With several scopes the TEMP tables are built anew for each, and for the whole selection again at the end.
     """
-    found = decompose.rows(con, "recommend/scope_list", by_route=by_route)
+    found = listed(con, by_route=by_route, min_requests=min_requests)
     for one in found:
-        scope = Scope(model=one["model"], route=one["route"])
-        unnamed = scope.model is None and len(found) > 1
-        yield _scope(
-            con,
-            prepared,
-            scope,
-            unnamed,
-            alone=len(found) == 1,
-            diagnosed=one["requests"] >= min_requests,
-            seed=seed,
-            one_clock=one_clock,
-        )
+        yield scope_data(con, prepared, one, seed=seed, one_clock=one_clock)
     if len(found) > 1:
         decompose.prepare(con, prepared.selection)
 
 
-def _scope(
-    con: duckdb.DuckDBPyConnection,
-    prepared: Prepared,
-    scope: Scope,
-    unnamed: bool,
-    *,
-    alone: bool,
-    diagnosed: bool,
-    seed: int,
-    one_clock: bool,
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A scope of the log, before its requests are looked at."""
+
+    scope: Scope
+    requests: int
+    alone: bool  # the only one
+    diagnosed: bool  # it has answers enough
+
+    @property
+    def unnamed(self) -> bool:
+        """The rows without a model, beside others: they have no TEMP tables of their own."""
+        return self.scope.model is None and not self.alone
+
+
+def listed(con: duckdb.DuckDBPyConnection, *, by_route: bool = False, min_requests: int = 0) -> list[Listed]:
+    """The scopes of the TEMP table `request`, largest first."""
+    found = decompose.rows(con, "recommend/scope_list", by_route=by_route)
+    return [
+        Listed(Scope(model=r["model"], route=r["route"]), r["requests"], len(found) == 1, r["requests"] >= min_requests)
+        for r in found
+    ]
+
+
+def scope_data(
+    con: duckdb.DuckDBPyConnection, prepared: Prepared, one: Listed, *, seed: int, one_clock: bool = False
 ) -> ScopeData:
-    whole = alone or unnamed
+    """One scope; unless it is the only one the TEMP tables are built anew for it."""
+    scope, unnamed, diagnosed = one.scope, one.unnamed, one.diagnosed
+    whole = one.alone or unnamed
+    if unnamed:
+        # another scope's TEMP tables may stand there
+        decompose.prepare(con, prepared.selection)
     chosen = prepared if whole else _narrowed(con, prepared, scope)
     model, route = (None, None) if whole else (scope.model, scope.route)
     loaded = workload.load(con, model, route)

@@ -1,13 +1,14 @@
-"""Work in pieces that do not depend on each other: one after another here."""
+"""Work in pieces that do not depend on each other: one after another here, or spread over the machines of a cluster."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from hedgectl.errors import HedgectlError
+from hedgectl.errors import HedgectlError, UsageError
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -40,6 +41,20 @@ class Tasks(Protocol):
 
     def summary(self) -> list[str]:
         """What is worth telling about the run: lost nodes, stragglers. Empty for an even one."""
+
+
+@contextlib.contextmanager
+def on(where: str | None, *, cores: int | None = None) -> Iterator[Tasks]:
+    """The machine itself for None, ``ray`` for a local cluster of its own (of ``cores``), ``ray://HOST:PORT`` for one that runs."""
+    if where is None:
+        yield Here()
+        return
+    if where != "ray" and not where.startswith("ray://"):
+        raise UsageError(f"--on {where} is not known", hint="--on ray, or --on ray://HOST:PORT")
+    from hedgectl.tasks.ray import cluster
+
+    with cluster(where, cores) as tasks:
+        yield tasks
 
 
 class Here:

@@ -1,6 +1,6 @@
 -- name: fleet/hour_counts
 -- question: what does one hour hold, repetitions left out?
--- input: fleet_row, repeated, TEMP TABLE before(request_id): the requests of the hour before
+-- input: fleet_row, repeated, TEMP TABLE before: the requests and turns of the hour before
 -- output: one row of counts that add up over hours: a request whose attempts lie in two hours counts in the first
 WITH kept AS (
     SELECT * FROM fleet_row WHERE (file_id, line, record) NOT IN (SELECT (file_id, line, record) FROM repeated)
@@ -8,7 +8,15 @@ WITH kept AS (
     SELECT format, attempt_id FROM kept WHERE attempt_id IS NOT NULL
     GROUP BY ALL HAVING min(content_hash) <> max(content_hash)
 )
+, scoped AS (
+    SELECT request_id, turn_id, model, route FROM kept UNION SELECT request_id, turn_id, model, route FROM before
+), crossing AS (
+    SELECT request_id FROM scoped GROUP BY request_id HAVING count(DISTINCT (model, route)) > 1
+    UNION ALL
+    SELECT turn_id FROM scoped WHERE turn_id IS NOT NULL GROUP BY turn_id HAVING count(DISTINCT (model, route)) > 1
+)
 SELECT count(*) AS attempts,
+       (SELECT count(*) FROM crossing) AS crossing,
        (SELECT count(*) FROM (SELECT DISTINCT request_id FROM kept ANTI JOIN before USING (request_id))) AS requests,
        (SELECT count(*) FROM reused) AS reused,
        min(arrival_ns) AS first_ns, max(arrival_ns) AS last_ns,

@@ -1,0 +1,174 @@
+"""Tasks on a Ray cluster: the same functions, elsewhere. [owns ray]"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from hedgectl.errors import HedgectlError, UnreachableError, UsageError
+from hedgectl.tasks import Done, attempted
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+RETRIES = 5
+"""How often a piece is begun again when its node is lost; a failure of the piece itself is not tried again."""
+
+_AHEAD = 2  # pieces in hand for each core: enough that none waits, few enough that a stop is quick
+_SLOW = 3.0  # times the median
+_POLL_S = 1.0
+
+
+@contextlib.contextmanager
+def cluster(where: str, cores: int | None = None) -> Iterator[RayTasks]:
+    """Connects to ``ray://HOST:PORT``; for ``ray`` to the cluster of RAY_ADDRESS, else starts one that ends with the block.
+
+    Raises UsageError without the extra, UnreachableError if nobody answers.
+    """
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise UsageError(f"--on {where} needs Ray", hint="pip install 'hedgectl[ray]'") from None
+    options: dict[str, Any] = {"log_to_driver": False}
+    if where == "ray" and os.environ.get("RAY_ADDRESS"):
+        options |= {"address": os.environ["RAY_ADDRESS"]}
+    elif where == "ray":
+        # what hedgectl hands around is small: rows travel as Parquet
+        options |= {
+            "logging_level": "error",
+            "include_dashboard": False,
+            "object_store_memory": 100 << 20,
+            "num_cpus": cores,
+        }
+    else:
+        options |= {"address": where}
+    try:
+        ray.init(**options)
+    except Exception as error:
+        hint = "is the cluster up, and is this its client port (10001)? ray status says so"
+        raise UnreachableError(
+            f"Ray does not answer: {(str(error).strip().splitlines() or ['?'])[-1].strip()}", where=where, hint=hint
+        ) from error
+    try:
+        yield RayTasks(ray)
+    finally:
+        ray.shutdown()
+
+
+class RayTasks:
+    """See :class:`hedgectl.tasks.Tasks`."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self._lost: list[str] = []
+        self._slow: list[str] = []
+        self._retried = 0
+        self._alive = self._nodes()
+
+    @property
+    def workers(self) -> int:
+        """Cores of the cluster."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def run(self, function: Callable[[A], R], items: Sequence[A], memory_bytes: Sequence[int]) -> Iterator[Done[R]]:
+        """See :class:`hedgectl.tasks.Tasks`. Large pieces go first, so that one of them does not end the run alone."""
+        ray = self._ray
+        # retries are ours, so that they can be counted and the node be named
+        remote = ray.remote(num_cpus=1, max_retries=0)(_piece)
+        limit = self._memory_of_a_node()
+        waiting = sorted(range(len(items)), key=lambda i: -memory_bytes[i])
+        begun: dict[Any, int] = {}
+        retries = dict.fromkeys(waiting, 0)
+        seconds: list[tuple[float, int, str]] = []
+        try:
+            while waiting or begun:
+                while waiting and len(begun) < _AHEAD * self.workers:
+                    index = waiting.pop(0)
+                    # a piece that states more than any node has would wait for ever
+                    stated = remote.options(memory=min(memory_bytes[index], limit))
+                    begun[stated.remote(function, items[index])] = index
+                ready, _ = ray.wait(list(begun), num_returns=1, timeout=_POLL_S)
+                self._look()
+                for reference in ready:
+                    index = begun.pop(reference)
+                    try:
+                        result, failure, took, node = ray.get(reference)
+                    except self._losses() as error:
+                        if retries[index] == RETRIES:
+                            yield Done(index, None, _lost(error), 0.0, "?", RETRIES)
+                            continue
+                        retries[index] += 1
+                        self._retried += 1
+                        waiting.insert(0, index)
+                        continue
+                    seconds.append((took, index, node))
+                    yield Done(index, result, failure, took, node, retries[index])
+        finally:
+            for reference in begun:
+                with contextlib.suppress(Exception):
+                    ray.cancel(reference, force=True)
+        self._stragglers(function.__name__, seconds)
+
+    def _losses(self) -> tuple[type[Exception], ...]:
+        """What a lost node or a killed worker shows as; a fault of the piece itself is something else."""
+        found = self._ray.exceptions
+        return (
+            found.WorkerCrashedError,
+            found.NodeDiedError,
+            found.ObjectLostError,
+            found.LocalRayletDiedError,
+            found.OutOfMemoryError,
+        )
+
+    def summary(self) -> list[str]:
+        """See :class:`hedgectl.tasks.Tasks`."""
+        self._look()
+        told = [f"node {name} was lost; its tasks ran elsewhere" for name in self._lost]
+        if self._retried:
+            told.append(f"{self._retried} tasks were begun again")
+        return [*told, *self._slow]
+
+    def _nodes(self) -> dict[str, str]:
+        return {n["NodeID"]: n["NodeManagerAddress"] for n in self._ray.nodes() if n["Alive"]}
+
+    def _look(self) -> None:
+        """Notices nodes that went away; those that came are welcome."""
+        now = self._nodes()
+        self._lost += [f"{n[:8]} ({address})" for n, address in self._alive.items() if n not in now]
+        self._alive = now
+
+    def _memory_of_a_node(self) -> int:
+        sizes = [int(n["Resources"].get("memory", 0)) for n in self._ray.nodes() if n["Alive"]]
+        return max(sizes, default=0) or 1 << 30
+
+    def _stragglers(self, name: str, seconds: Sequence[tuple[float, int, str]]) -> None:
+        if len(seconds) < 4:
+            return
+        usual = statistics.median(s for s, _, _ in seconds)
+        slow = sorted((s for s in seconds if s[0] > _SLOW * usual and s[0] > 1.0), reverse=True)
+        if slow:
+            longest, index, node = slow[0]
+            self._slow.append(
+                f"{len(slow)} of {len(seconds)} tasks ({name}) took more than {_SLOW:.0f} times the median of {usual:.1f} s; "
+                f"the longest {longest:.1f} s, piece {index + 1} on node {node}"
+            )
+
+
+def _lost(error: Exception) -> HedgectlError:
+    what = f"a task was lost {RETRIES + 1} times: {str(error).splitlines()[0]}"
+    return HedgectlError(what, hint="give the nodes more memory, or --memory-limit; what is done is kept: run it again")
+
+
+def _piece(function: Callable[[Any], Any], item: Any) -> tuple[Any, HedgectlError | None, float, str]:
+    """Runs on a worker: the result, or a failure on purpose; how long it took, and where."""
+    import ray
+
+    begin = time.perf_counter()
+    result, failure = attempted(function, item)
+    return result, failure, time.perf_counter() - begin, str(ray.get_runtime_context().get_node_id())[:8]
