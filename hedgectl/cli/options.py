@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo
 
 from hedgectl import config
 from hedgectl.cli import output
@@ -161,9 +162,10 @@ def grouped(command: Callable[..., R]) -> Callable[..., R]:
             given[name] = kind(**{item.name: given.pop(item.name) for item in fields(kind)})
         return command(**given)
 
-    # arguments (LOG...) first, then the command's own flags, then the shared ones
+    # the command's own argument first, LOG... takes the rest, then the command's own flags, then the shared ones
     logs = [p for p in spread if p.name == "logs"]
-    ordered = [*logs, *positional, *(p for p in spread if p.name != "logs")]
+    own = [p for p in positional if any(isinstance(m, ArgumentInfo) for m in p.annotation.__metadata__)]
+    ordered = [*own, *logs, *(p for p in positional if p not in own), *(p for p in spread if p.name != "logs")]
     run.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in ordered}
     return run
