@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -24,7 +25,7 @@ NOT_HERE = {
     "hedgectl probe http://127.0.0.1:8080": "needs that sandbox",
     "hedgectl bench": "minutes of timing",
 }
-NOT_ENOUGH = ("hedgectl verify",)  # the demo has no blocks with hedging off, and says so with exit 3
+NOT_ENOUGH = ("hedgectl verify",)  # the demo was not hedged in blocks, and verify says so with exit 3
 
 
 def examples() -> list[str]:
@@ -57,13 +58,23 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (there / made).write_text("")
     shell(there, "hedgectl ingest gateway.jsonl.gz --db hedgectl.duckdb -q")
     shell(there, "hedgectl recommend gateway.jsonl.gz -o json -q > policy.json")
+    policy = json.loads((there / "policy.json").read_text())
+    for scope in policy["policies"]:
+        scope["experiment"] = {"kind": "switchback", "block": "30m", "seed": 1}
+    (there / "policy.json").write_text(json.dumps(policy))
     for copy in ("old.json", "new.json"):
         shutil.copy(there / "policy.json", there / copy)
+    (there / "state").mkdir()
+    (there / "engines").mkdir()
+    (there / "engines" / "hedgectl.toml").write_text("[engine]\nconfirmed = true\nmax_running_requests = 64\n")
+    for name in ("gateway.jsonl.gz", "policy.json"):
+        shutil.copy(there / name, there / "engines")
     return there
 
 
 def shell(there: Path, line: str) -> subprocess.CompletedProcess[str]:
-    path = f"{there / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    wrapper = next(up / "bin" for up in (there, there.parent) if (up / "bin").is_dir())
+    path = f"{wrapper}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "PYTHONPATH": str(SAMPLES.parent)}
     return subprocess.run(
         line, shell=True, cwd=there, env=env, capture_output=True, text=True, timeout=300, check=False
@@ -79,11 +90,12 @@ def test_an_example_of_the_help_runs(example: str, machine: Path) -> None:
         gateway, engine = sorted(SAMPLES.joinpath("joined").glob("*.jsonl*"), reverse=True)
         line = line.replace("gateway.jsonl.gz", str(gateway)).replace("engine-spans.jsonl.gz", str(engine))
         line = line.replace("hedgectl.duckdb", "joined.duckdb")
-    done = shell(machine, line)
+    # a replay needs the word of whoever knows the engines
+    done = shell(machine / "engines" if line.startswith("hedgectl simulate") else machine, line)
     expected = 3 if line.startswith(NOT_ENOUGH) else 0
     assert done.returncode == expected, done.stderr
     assert "Traceback" not in done.stderr
-    assert done.stdout or ">" in line or "-O" in line or "-q" in line or line.startswith("hedgectl ingest"), line
+    assert done.stdout or done.stderr or ">" in line or "-O" in line
 
 
 def test_the_examples_are_found() -> None:
