@@ -83,6 +83,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("recommend", "idempotent_tools", "list", "names of tools that may run twice"),
     Setting("recommend", "segments", "list", "segments that may have a copy; all others may not"),
     Setting("recommend", "max_prompt_tokens", "count", "longest prompt that is worth computing twice"),
+    Setting("recommend", "quota_rpm", "count", "requests a minute that the provider allows; copies count against it"),
+    Setting("recommend", "quota_tpm", "count", "tokens a minute that the provider allows; copies count against it"),
     Setting("recommend", "one_clock", "flag", "trust first tokens although some are logged before their start"),
     Setting("recommend", "windows", "text", "hedge only in hours in which slow requests recur", ("auto", "none")),
     Setting("daily", "state_dir", "text", "where daily keeps what it needs between runs"),

@@ -175,6 +175,7 @@ def prepare(con: Connection, selection: Selection | None = None) -> Prepared:
         *scale_notes,
         *_turns(con),
         *_folded(con),
+        *_copies_limited(con),
         *join.notes(join.counts(con)),
     ]
     return Prepared(
@@ -219,6 +220,16 @@ def _settle_timeouts(con: Connection) -> list[dict[str, Any]]:
         )
         for one in found
     ]
+
+
+def _copies_limited(con: Connection) -> list[dict[str, Any]]:
+    """A warning if copies were refused by a rate limit: a copy that gets a 429 never wins, and may cost others their place."""
+    copies = int(row(con, "decompose/copies_limited")["copies"])
+    if not copies:
+        return []
+    calls = len(con.execute(sql.text("check/quota_after_copy")).fetchall())
+    text = f"hedging may be eating the quota: a rate limit (429) refused {copies} copies, and {calls} ordinary calls within a minute after one"
+    return [note("quota_after_copy", text, level="warning", share=None)]
 
 
 def _folded(con: Connection) -> list[dict[str, Any]]:

@@ -38,6 +38,7 @@ def offenders(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {r["rule"]: r for r in doc["rules"] if r["offenders"]}
 
 
+REFUSED = {"status": "error", "http_status": 429, "e2e_ns": 15 * MS, "ttft_ns": None, "queue_ns": None}
 BROKEN: dict[str, list[dict[str, Any]]] = {
     "negative_parts": [{"queue_ns": -5 * MS}],
     "parts_exceed_e2e": [{"decode_ns": 3 * S}],
@@ -68,6 +69,11 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
         },
         {"request_id": "x", "arrival_ns": START_NS + 3 * S, "attempt_no": 1, "cause": "hedge", "replica": "r1"},
         {"request_id": "x", "arrival_ns": START_NS + 6 * S, "attempt_no": 2, "cause": "retry"},
+    ],
+    "quota_after_copy": [
+        {"request_id": "x"},
+        {"request_id": "x", "cause": "hedge", "replica": "r1"} | REFUSED,
+        {"request_id": "y", "arrival_ns": START_NS + 3 * S} | REFUSED,
     ],
     "copy_on_same_replica": [{"request_id": "x"}, {"request_id": "x"}],
     "time_out_of_range": [{"arrival_ns": 1_700_000_000}],

@@ -18,6 +18,9 @@ import jsonschema
 import pytest
 from test_hostile import row, run
 
+from hedgectl import decompose, store, workload
+from hedgectl.policy import Rule
+from hedgectl.recommend import eligibility
 from hedgectl.schemas import load
 
 __all__ = ["run"]  # a fixture
@@ -345,3 +348,51 @@ def test_tools_that_overlap_are_waited_for_once(run: Any, tmp_path: Path) -> Non
         1_000,
     )
     assert found["tool_sum_ms"] == 9_500
+
+
+def test_a_copy_that_a_rate_limit_refuses_never_wins_and_is_told_from_the_calls_it_costs(
+    run: Any, tmp_path: Path
+) -> None:
+    refused = {"status": 429, "ttft_ms": None, "e2e_ms": 12}
+    log = write(
+        tmp_path,
+        row(0, request_id="slow", ttft_ms=900, e2e_ms=1900),
+        row(1, request_id="slow", hedge_role="hedge", replica="e2", **refused),
+        row(4, request_id="next", replica="e2", **refused),
+        row(59, request_id="fine"),
+        row(119, request_id="later", **refused),  # a minute and more after: another matter
+    )
+    doc = json.loads(run("breakdown", log, "-o", "json")[1])
+    (said,) = [note for note in doc["notes"] if note["code"] == "quota_after_copy"]
+    assert "refused 1 copies, and 1 ordinary calls" in said["text"]
+    shown = run("sql", "SELECT ttft_ns, hedge_won FROM request WHERE request_id = 'slow'", log, "-o", "csv")[1]
+    assert shown.splitlines()[1] == "900000000,False"
+    rule = {r["rule"]: r["offenders"] for r in json.loads(run("check", log, "-o", "json")[1])["rules"]}
+    assert rule["quota_after_copy"] == 1
+
+
+def test_each_kind_of_call_that_must_not_run_twice_is_kept_out(run: Any, tmp_path: Path) -> None:
+    # what other rows log and a row does not is unknown there, and unknown is not eligible
+    whole = {"tools": [], "store": False, "n": 1, "prompt_tokens": 4000, "cached_tokens": 0}
+    kinds: dict[str, dict[str, Any]] = {
+        "plain": whole,
+        "reads": whole | {"tools": ["look_up"]},
+        "pays": whole | {"tools": ["pay"]},
+        "provider": whole | {"tools": None, "server_side_tools": ["run_code"]},
+        "stored": whole | {"store": True},
+        "choices": whole | {"n": 4},
+        "warm": whole | {"cached_tokens": 3900},
+        "silent": {name: value for name, value in whole.items() if name != "tools"},
+    }
+    log = write(tmp_path, *(row(i, request_id=name, **more) for i, (name, more) in enumerate(kinds.items())))
+    db = tmp_path / "h.duckdb"
+    assert run("ingest", log, "--db", str(db), "-q")[0] == 0
+    with store.connect(db) as opened:
+        decompose.prepare(opened.con, decompose.Selection())
+        found = workload.load(opened.con).requests
+    rules = eligibility.default_rules(found, "first_token")
+    allowed = [name for name, may in zip(kinds, eligibility.mask(found, rules), strict=True) if may]
+    assert allowed == ["plain"], "no field at all is not the same as no tools"
+    by_name = [Rule("tool_names", "in", ("look_up",), "reads only") if r.field == "tools_offered" else r for r in rules]
+    allowed = [name for name, may in zip(kinds, eligibility.mask(found, by_name), strict=True) if may]
+    assert allowed == ["plain", "reads"]

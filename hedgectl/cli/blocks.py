@@ -57,8 +57,11 @@ Block = Text | Table | Rows
 View = Sequence[Block]
 
 
+_NARROWEST = 6  # columns that a cell of text keeps beside numbers that need the rest
+
+
 def terminal(view: View, *, width: int, color: bool) -> str:
-    """Text for a terminal of ``width`` columns; cells wrap, nothing is cut."""
+    """Text for a terminal of ``width`` columns; cells wrap, nothing is cut: a table that cannot be narrower has longer lines."""
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text as RichText
@@ -92,10 +95,14 @@ def terminal(view: View, *, width: int, color: bool) -> str:
             if block.title:
                 console.print(RichText("\n" + visible.one_line(block.title), style="bold" if color else ""))
             table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if color else "")
+            needed = 0
             for index, name in enumerate(block.columns):
                 text = index < block.left or not name  # a column without a name holds bars or remarks
                 # a number is never broken from its unit: only text columns give way on a narrow terminal
-                widest = 0 if text else max((len(visible.one_line(row[index])) for row in block.rows), default=0)
+                longest = max((len(visible.one_line(row[index])) for row in block.rows), default=0)
+                widest = 0 if text else longest
+                word = max(map(len, visible.one_line(name).split()), default=0)
+                needed += max(min(longest, _NARROWEST) if text else longest, word) + 2
                 table.add_column(
                     visible.one_line(name),
                     justify="left" if text else "right",
@@ -104,7 +111,9 @@ def terminal(view: View, *, width: int, color: bool) -> str:
                 )
             for row in block.rows:
                 table.add_row(*[RichText(visible.one_line(cell)) for cell in row])
+            console.width = max(width, needed)  # rich cuts what does not fit
             console.print(table)
+            console.width = width
             if block.caption:
                 console.print(RichText(visible.lines(block.caption)))
     return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n"))

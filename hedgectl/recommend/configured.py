@@ -52,6 +52,8 @@ def options(
         segments=tuple(cfg.get("recommend.segments") or ()),
         allow_tools=tuple(cfg.get("recommend.idempotent_tools") or ()),
         max_prompt_tokens=cfg.get("recommend.max_prompt_tokens"),
+        quota_rpm=cfg.get("recommend.quota_rpm"),
+        quota_tpm=cfg.get("recommend.quota_tpm"),
         one_clock=bool(cfg.get("recommend.one_clock", False)),
         windows=cfg.get("recommend.windows", "none") == "auto",
         tz=cfg.get("tz"),

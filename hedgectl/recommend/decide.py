@@ -12,7 +12,7 @@ from hedgectl import cost, quantiles
 from hedgectl.fit import LogFacts
 from hedgectl.model import Workload
 from hedgectl.policy import Scope, ScopePolicy, Suppress
-from hedgectl.recommend import by_replay, delay, gates, instead, search
+from hedgectl.recommend import by_replay, delay, gates, instead, quota, search
 from hedgectl.recommend.arms import answered
 from hedgectl.recommend.entry import Findings, entry, notes
 from hedgectl.recommend.gates import Judged, judge, reason
@@ -58,6 +58,12 @@ def decide(
     refusal = too_little(workload, scope, options, raced)
     if refusal is not None:
         return Decided(refusal, (), "matched")
+    room, limited = quota.tightest(workload, options), list[Note]()
+    if room is not None:
+        used_up = quota.full(room)
+        if used_up is not None:
+            return Decided(ScopePolicy(scope, "do_not_hedge", reasons=(used_up,)), (), "matched")
+        options, limited = quota.lowered(options, room)
     fields, missing = search.fields(workload, options)
     given = policy_for(options, scope)
     if given is None and not fields:
@@ -69,10 +75,12 @@ def decide(
     found, said, checked = by_replay.ground(workload, attempts or workload, facts or LogFacts(), options)
     if found is not None:
         policy = _by_replay(found, scope, options, diagnosis, given, prices)
-        told = (*said, *notes(found.setting.workload, policy, fields))
+        told = (*limited, *said, *notes(found.setting.workload, policy, fields))
         return Decided(policy, told, "simulation", checked, Basis(found.setting.workload, found))
     policy = _by_screen(workload, scope, options, diagnosis, given, prices, fields)
-    return Decided(policy, (*said, *notes(workload, policy, fields)), "matched", checked, Basis(workload, None))
+    return Decided(
+        policy, (*limited, *said, *notes(workload, policy, fields)), "matched", checked, Basis(workload, None)
+    )
 
 
 def _by_screen(

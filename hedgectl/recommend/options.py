@@ -51,6 +51,8 @@ class Options:
     segments: tuple[str, ...] = ()  # declared: only these may have a copy; empty = all
     allow_tools: tuple[str, ...] = ()  # names of tools that may run twice
     max_prompt_tokens: int | None = None
+    quota_rpm: float | None = None  # requests a minute that the provider allows
+    quota_tpm: float | None = None  # tokens a minute
     one_clock: bool = False  # first tokens are trusted although some stand before their start
     windows: bool = False  # hedge only in the hours in which slow requests recur
     tz: str | None = None  # in which those hours are looked for
