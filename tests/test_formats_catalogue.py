@@ -130,7 +130,8 @@ def test_no_record_breaks_it_and_none_vanishes(name: str) -> None:
         if r.get("kind", "attempt") == "attempt":
             assert r["status"] in ("ok", "error", "censored")
             assert 0 <= r.get("e2e_ns", 0) <= 86_400_000_000_000
-            assert r.get("ttft_ns", 1) > 0
+            # what another clock wrote stays as evidence, marked as such
+            assert r.get("ttft_ns", 1) > 0 or r.get("note") == "clock_skew"
             assert r.get("ttft_ns", 0) <= r.get("e2e_ns", r.get("ttft_ns", 0))
             assert all(r.get(f"{c}_ns", 0) >= 0 for c in ("queue", "prefill", "decode", "tool_wait", "headers"))
 
