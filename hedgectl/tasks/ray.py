@@ -41,6 +41,7 @@ def cluster(where: str, cores: int | None = None) -> Iterator[RayTasks]:
     elif where == "ray":
         # what hedgectl hands around is small: rows travel as Parquet
         options |= {
+            "address": "local",  # else Ray joins whatever somebody left running on this machine
             "logging_level": "error",
             "include_dashboard": False,
             "object_store_memory": 100 << 20,
