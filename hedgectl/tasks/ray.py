@@ -52,7 +52,7 @@ def cluster(where: str, cores: int | None = None) -> Iterator[RayTasks]:
     try:
         ray.init(**options)
     except Exception as error:
-        hint = "is the cluster up, and is this its client port (10001)? ray status says so"
+        hint = "is the cluster up, is this its client port (10001), and does it ask for a token (RAY_AUTH_MODE)? see ray status"
         raise UnreachableError(
             f"Ray does not answer: {(str(error).strip().splitlines() or ['?'])[-1].strip()}", where=where, hint=hint
         ) from error
