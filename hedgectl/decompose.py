@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from hedgectl import join, prefill, sql
 from hedgectl.errors import UsageError
+from hedgectl.notes import note as note
+from hedgectl.notes import of_facts, of_skew
 
 if TYPE_CHECKING:
     import duckdb
@@ -93,11 +95,6 @@ def rfc3339(ns: int | None) -> str | None:
     return base + (f".{rest:09d}".rstrip("0") if rest else "") + "Z"
 
 
-def note(code: str, text: str, *, level: str = "info", share: float | None = None) -> dict[str, Any]:
-    """The shared note piece: `code` is stable, `text` is for people."""
-    return {"code": code, "level": level, "share": None if share is None else round(share, 6), "text": text}
-
-
 def run(con: Connection, name: str, **values: Any) -> None:
     """Runs queries/<name>.sql with bound values, for its effect."""
     con.execute(sql.text(name), values or None).fetchall()
@@ -169,8 +166,8 @@ def prepare(con: Connection, selection: Selection | None = None) -> Prepared:
     }
     skew = _skew(con, facts)
     notes = [
-        *_notes(facts, span, fits),
-        *_skewed(skew),
+        *of_facts(facts, fits),
+        *([] if skew is None else of_skew(skew.share, skew.behind, skew.telling)),
         *outlived,
         *scale_notes,
         *_turns(con),
@@ -190,19 +187,6 @@ def _skew(con: Connection, facts: Mapping[str, Any]) -> Skew | None:
     telling = facts["clock_skew"] > MAX_SKEW_SHARE * facts["ttft_logged"]
     share = facts["clock_skew"] / max(facts["attempts"], 1)
     return Skew(share, {one["replica"]: int(one["behind_ns"]) for one in found}, telling)
-
-
-def _skewed(skew: Skew | None) -> list[dict[str, Any]]:
-    if skew is None:
-        return []
-    listed = [f"{name or 'a replica without a name'} at least {ns / 1e6:.0f} ms" for name, ns in skew.behind.items()]
-    more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
-    elsewhere = ", and cross-clock with an offset that is not verified everywhere else" if skew.telling else ""
-    text = (
-        f"{skew.share:.1%} of rows have a first token before the start, so it is timed by another clock (behind: "
-        f"{', '.join(listed[:3])}{more}): their TTFT is unknown{elsewhere}"
-    )
-    return [note("clock_skew", text, level="warning", share=skew.share)]
 
 
 def _settle_timeouts(con: Connection) -> list[dict[str, Any]]:
@@ -369,108 +353,3 @@ def _output_length(con: Connection) -> tuple[float | None, list[dict[str, Any]]]
             )
     run(con, "decompose/output_length", bytes_per_token=scale)
     return scale, notes
-
-
-def _notes(
-    facts: Mapping[str, Any], span: Mapping[str, Any], fits: Mapping[str, prefill.PrefillFit]
-) -> list[dict[str, Any]]:
-    notes: list[dict[str, Any]] = []
-    n, logged = facts["requests"], max(facts["ttft_logged"], 1)
-
-    def add(code: str, level: str, count: int, of: int, text: Callable[[str], str]) -> None:
-        if count:
-            share = count / max(of, 1)
-            notes.append(note(code, text(f"{share:.0%}" if share >= 0.005 else str(count)), level=level, share=share))
-
-    if n == 0:
-        notes.append(note("no_requests", "no request lies in this selection", level="warning"))
-    outside = facts["requests_read"] - n
-    add("outside_selection", "info", outside, facts["requests_read"], lambda s: f"{outside} requests lie outside")
-    add(
-        "ttft_equals_e2e",
-        "warning",
-        facts["ttft_equals_e2e"],
-        logged,
-        lambda s: f"{s} of rows log the first token at the end: their TTFT is unknown",
-    )
-    add(
-        "ttft_is_zero",
-        "warning",
-        facts["ttft_is_zero"],
-        logged,
-        lambda s: f"{s} of rows log the first token at the start: their TTFT is unknown",
-    )
-    add(
-        "ttft_after_end",
-        "warning",
-        facts["ttft_after_end"],
-        logged,
-        lambda s: f"{s} of rows log the first token after the end: their TTFT is unknown",
-    )
-    add(
-        "not_streamed",
-        "info",
-        facts["not_streamed"],
-        logged,
-        lambda s: f"{s} of logged TTFTs belong to whole answers, which have no first token on the wire",
-    )
-    streamed, missing = facts["streamed"], facts["streamed_without_ttft"]
-    add(
-        "ttft_unknown",
-        "warning",
-        missing,
-        streamed,
-        lambda s: f"the first token is known for {streamed - missing} of {streamed} streamed answers",
-    )
-    add(
-        "bad_parts",
-        "warning",
-        facts["bad_parts"],
-        facts["attempts"],
-        lambda s: f"{s} of rows have a negative or too long part: not used (hedgectl check lists them)",
-    )
-    add(
-        "negative_other",
-        "warning",
-        facts["negative_other"],
-        n,
-        lambda s: f"{s} of rows have parts that add up to more than e2e: `other` is negative there",
-    )
-    add(
-        "request_id_reused",
-        "info",
-        facts["reused_ids"],
-        n,
-        lambda s: f"{s} of requests carry the id of an earlier, answered request: counted as requests of their own",
-    )
-    add("ok_without_e2e", "warning", facts["ok_without_e2e"], n, lambda s: f"{s} of answers have no e2e time")
-    add("without_time", "warning", facts["without_time"], n, lambda s: f"{s} of requests have no arrival time")
-    add(
-        "sampled",
-        "warning",
-        facts["weighted"],
-        n,
-        lambda s: "the log is sampled: rows are weighted, and the load it shows is too low",
-    )
-    if facts["observers"] and facts["observers"] > 1:
-        notes.append(note("several_observers", "times of several observers are mixed: compare them by --by observer"))
-    if not fits and facts["ttft_with_prompt"] and not facts["queue_logged"] and not facts["cached_logged"]:
-        text = (
-            "TTFT is not divided into queue and prefill: the log has no cached tokens. If the engines keep no prefix "
-        )
-        notes.append(note("cached_tokens_unknown", text + "cache, say so: prefix_cache = false under [engine]"))
-    for model, fitted in fits.items():
-        of = f" of {model}" if model else ""
-        if fitted.good:
-            notes.append(
-                note(
-                    "prefill_fitted",
-                    f"prefill{of} fitted on {fitted.arrivals} idle arrivals: {fitted.base_ns / 1e6:.1f} ms + "
-                    f"{fitted.per_token_ns / 1e3:.2f} us a token (error {fitted.error:.1%}); queue is the rest of TTFT",
-                )
-            )
-        elif fitted.refused != "too_few_idle_arrivals":
-            notes.append(
-                note("prefill_not_fitted", f"TTFT{of} is not divided into queue and prefill: {fitted.refused}")
-            )
-    return notes
