@@ -45,6 +45,53 @@ def test_nan_is_no_json_but_the_word_in_a_text_is_fine() -> None:
     assert told('{"a":"x: NaN, y"}') == [('{"a":"x: NaN, y"}', None)]
 
 
+def test_what_breaks_off_behind_a_nan_is_cut_and_a_bare_value_is_no_record() -> None:
+    assert told('{"a":NaN') == [("rejected", "cut_json")]
+    assert told('{"a":1}{"b":[Infinity,') == [('{"a":1}', None), ("rejected", "cut_json")]
+    assert told('{"a":1}"x" 5 {"b":2}') == [
+        ('{"a":1}', None),
+        ("rejected", "not_an_object"),
+        ("rejected", "not_an_object"),
+        ('{"b":2}', None),
+    ]
+
+
+def test_a_document_with_a_nan_far_before_its_end_is_read_to_the_end() -> None:
+    chunks = [b'{"a": NaN, "pad": "' + b"x" * (1 << 20), b"x" * (1 << 20) + b'"}\n', b'{"b": 1}\n']
+    found = [found.record for found in records(chunks, unwrap=True)]
+    assert [(r.counted_as, r.reason) for r in found] == [("rejected", "nan_in_json"), ("object", None)]
+
+
+PIECES = [
+    '{"a":1}',
+    '{"b":',
+    "{",
+    "}",
+    "[",
+    "]",
+    '"',
+    "NaN",
+    "-Infinity",
+    ":",
+    ",",
+    " ",
+    "5",
+    "true",
+    "\x01",
+    "\\",
+    '"x"',
+    "\ud800",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), st.booleans())
+def test_no_line_of_any_pieces_raises(line: str, complete: bool) -> None:
+    for record in look_again(line, complete=complete):
+        assert record.counted_as in ("object", "rejected", "not_request")
+        if record.counted_as == "object":
+            assert isinstance(json.loads(record.text), dict)
+
+
 def test_lone_surrogates_and_raw_control_characters_are_made_valid() -> None:
     assert told('{"a":"\\ud800x"}') == [('{"a":"\\ufffdx"}', None)]
     assert told('{"a":"\\ud83d\\ude00"}') == [('{"a":"\\ud83d\\ude00"}', None)]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hedgectl.lines.records import Record, clean, end_of, not_finite
+from hedgectl.lines.records import Record, clean, end_of, value_end
 
 MAX_VALUE = 256 << 20
 """Longest single record, in characters."""
@@ -116,13 +116,8 @@ def _next(text: _Text, unwrap: bool) -> list[Record]:
     while True:
         start = text.at
         try:
-            end = end_of(text.text, start)
+            end, is_finite = value_end(text.text, start)
         except ValueError as error:
-            if not_finite(error):
-                end = end_of(text.text, start, any_number=True)
-                piece = text.text[start:end]
-                text.pass_to(end)
-                return [Record(piece, "rejected", "nan_in_json")]
             # it may only be cut by the end of what was read so far
             if len(text.text) - start < MAX_VALUE and text.more(wanted):
                 wanted *= 2
@@ -136,6 +131,8 @@ def _next(text: _Text, unwrap: bool) -> list[Record]:
             continue  # a number may go on
         piece = text.text[start:end]
         text.pass_to(end)
+        if not is_finite:
+            return [Record(piece, "rejected", "nan_in_json")]
         if not piece.startswith("{"):
             return [Record(piece[:1000], "rejected", "not_an_object")]
         inner = _data(piece) if unwrap else None

@@ -66,7 +66,7 @@ def look_again(line: str, *, complete: bool = True) -> list[Record]:
             at += 1
             continue
         try:
-            end = end_of(text, at)
+            end, is_finite = value_end(text, at)
         except json.JSONDecodeError as error:
             onward = _next_record(text, at)
             cut = onward is not None or not complete or _runs_out(error, text)
@@ -74,26 +74,25 @@ def look_again(line: str, *, complete: bool = True) -> list[Record]:
             if onward is None:
                 return found
             at = onward
-        except _NotFiniteError:
-            end = end_of(text, at, any_number=True)
-            found.append(Record(text[at:end], "rejected", "nan_in_json"))
-            at = end
         except RecursionError:
             found.append(Record(text[at:], "rejected", "too_deep"))
             return found
         else:
-            found.extend(_pieces(text, at, end))
+            found.extend(_pieces(text, at, end) if is_finite else [Record(text[at:end], "rejected", "nan_in_json")])
             at = end
+
+
+def value_end(text: str, at: int) -> tuple[int, bool]:
+    """Where the value ends and whether its numbers are finite; JSONDecodeError also for what breaks off behind a NaN."""
+    try:
+        return end_of(text, at), True
+    except _NotFiniteError:
+        return end_of(text, at, any_number=True), False
 
 
 def _skip(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at
-
-
-def not_finite(error: ValueError) -> bool:
-    """Whether ``end_of`` failed only because of a bare NaN or Infinity."""
-    return isinstance(error, _NotFiniteError)
 
 
 def end_of(text: str, at: int, *, any_number: bool = False) -> int:
@@ -138,6 +137,9 @@ def _pieces(text: str, at: int, end: int) -> Iterator[Record]:
     """The records of one valid value: the object itself, or each element of an array, as it was written."""
     if text[at] == "{":
         yield Record(clean(text[at:end]), "object")
+        return
+    if text[at] != "[":  # a bare number or text between records
+        yield Record(text[at:end], "rejected", "not_an_object")
         return
     at = _skip(text, at + 1)
     if at < end and text[at] == "]":
