@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -61,6 +61,14 @@ def ingest(
         raise UsageError("--db and --out are both given", hint="rows go into a database or into a folder")
     if on is not None and into is None:
         raise UsageError("--on needs --out", hint="many tasks cannot write one database; they can write a folder")
+    how: dict[str, Any] = {
+        "format": source.format,
+        "map_file": source.map_file,
+        "tz": cfg.get("tz"),
+        "unit": source.unit,
+        "max_reject": source.max_reject,
+        "join": bool(cfg.get("join")),
+    }
     with output.progress("reading") as progress:
         from hedgectl import analysis, fleet, store, tasks
         from hedgectl.ingest import ingest as run
@@ -72,12 +80,7 @@ def ingest(
                         into,
                         paths,
                         workers,
-                        format=source.format,
-                        map_file=source.map_file,
-                        tz=cfg.get("tz"),
-                        unit=source.unit,
-                        max_reject=source.max_reject,
-                        join=bool(cfg.get("join")),
+                        **how,
                         memory_limit=cfg.get("memory_limit"),
                         progress=progress,
                     )
@@ -87,12 +90,7 @@ def ingest(
                     doc = run(
                         opened,
                         paths,
-                        format=source.format,
-                        map_file=source.map_file,
-                        tz=cfg.get("tz"),
-                        unit=source.unit,
-                        max_reject=source.max_reject,
-                        join=bool(cfg.get("join")),
+                        **how,
                         progress=analysis.told(progress),
                     )
         except NoRequests as nothing:
