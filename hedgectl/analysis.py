@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,16 @@ class Opened:
     con: DuckDBPyConnection
     prepared: Prepared
     ingested: dict[str, Any] | None
+
+    @property
+    def empty(self) -> bool:
+        """Whether files were read and none held a request."""
+        return self.ingested is not None and not self.ingested["totals"]["requests"]
+
+    @property
+    def rejected(self) -> int:
+        """Rows that were rejected when what is analysed was read, now or at any time before."""
+        return int(self.con.execute(sql.text("ingest/rejected")).fetchall()[0][0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +116,20 @@ def opened(
             copy(logs.db, memory, wait_s=logs.wait_s, memory_limit=logs.memory_limit, history=history)
         with store.explained(memory.name):
             prepared = decompose.prepare(memory.con, selection)
+            if document is not None:
+                prepared = _left_out(prepared, document["totals"]["requests"])
         yield Opened(memory.con, prepared, document)
+
+
+def _left_out(prepared: Prepared, read: int) -> Prepared:
+    """With a note on the requests of the files that the selection leaves out: prepare looks at those beside a window only."""
+    outside = read - prepared.requests
+    if outside <= 0:
+        return prepared
+    said = [n for n in prepared.notes if n["code"] != "outside_selection"]
+    share = outside / read
+    text = f"{outside} of {read} requests lie outside of what was asked for"
+    return replace(prepared, notes=(decompose.note("outside_selection", text, share=share), *said))
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,13 @@ def of_facts(facts: Mapping[str, Any], fits: Mapping[str, PrefillFit]) -> list[d
     if n == 0:
         notes.append(note("no_requests", "no request lies in this selection", level="warning"))
     outside = facts["requests_read"] - n
-    add("outside_selection", "info", outside, facts["requests_read"], lambda s: f"{outside} requests lie outside")
+    add(
+        "outside_selection",
+        "info",
+        outside,
+        facts["requests_read"],
+        lambda s: f"{outside} requests beside the window lie outside",
+    )
     add(
         "ttft_equals_e2e",
         "warning",

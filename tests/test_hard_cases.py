@@ -396,3 +396,67 @@ def test_each_kind_of_call_that_must_not_run_twice_is_kept_out(run: Any, tmp_pat
     by_name = [Rule("tool_names", "in", ("look_up",), "reads only") if r.field == "tools_offered" else r for r in rules]
     allowed = [name for name, may in zip(kinds, eligibility.mask(found, by_name), strict=True) if may]
     assert allowed == ["plain", "reads"]
+
+
+def test_what_a_row_leaves_out_has_its_documented_default_if_it_names_its_parameters(run: Any, tmp_path: Path) -> None:
+    """Left out of a request, n is 1 and store is false; tools are not, and a row that names no parameter says nothing."""
+    kinds: dict[str, dict[str, Any]] = {
+        "none asked": {"tools": []},
+        "stored": {"tools": [], "store": True},
+        "four": {"tools": [], "n": 4},
+        "one": {"tools": [], "n": 1},
+        "untold": {"n": 1},
+        "silent": {},
+        "warm": {"tools": [], "prompt_tokens": 5000, "cached_tokens": 4900},
+        "cool": {"tools": [], "prompt_tokens": 5000, "cached_tokens": 4000},
+    }
+    log = write(tmp_path, *(row(i, request_id=name, **more) for i, (name, more) in enumerate(kinds.items())))
+    assert run("ingest", log, "--db", "d.duckdb", "-q")[0] == 0
+    asked = "SELECT request_id, n_choices, stored_state FROM attempt ORDER BY line"
+    _, out, _ = run("sql", asked, "--db", "d.duckdb", "-o", "csv")
+    assert out.splitlines()[1:] == [
+        "none asked,1,False", "stored,1,True", "four,4,False", "one,1,False", "untold,1,False", "silent,,", "warm,1,False",
+        "cool,1,False",
+    ]  # fmt: skip
+    with store.connect(tmp_path / "d.duckdb") as opened:
+        decompose.prepare(opened.con, decompose.Selection())
+        found = workload.load(opened.con).requests
+    rules = eligibility.default_rules(found, "first_token")
+    allowed = [name for name, may in zip(kinds, eligibility.mask(found, rules), strict=True) if may]
+    assert allowed == ["none asked", "one", "cool"]
+    unknown = {n["text"].split(" do not log ")[1].split(":")[0] for n in eligibility.notes(found, rules)[1:]}
+    assert unknown == {"tools_offered", "stored_state", "n_choices"}
+
+
+def test_an_answer_whose_time_is_missing_did_not_fail(run: Any, tmp_path: Path) -> None:
+    rows = [row(i, replica=f"e{i % 2}") for i in range(12)] + [row(20 + i, e2e_ms=None, ttft_ms=None) for i in range(6)]
+    _, out, _ = run("recommend", write(tmp_path, *rows), "--min-requests", "10", "-o", "json")
+    assert "incident" not in {r["code"] for r in json.loads(out)["policies"][0]["reasons"]}
+
+
+def test_no_figure_is_named_that_no_request_reaches(run: Any, tmp_path: Path) -> None:
+    """p99 needs 100 requests to be one of them; the change of it can be told, a duration cannot."""
+    rows = [
+        row(5 * i, replica=f"e{i % 3}", ttft_ms=150 + 3000 * (i % 20 == 3), e2e_ms=1150 + 3000 * (i % 20 == 3))
+        for i in range(40)
+    ]
+    log = write(tmp_path, *rows)
+    _, out, _ = run("recommend", log, "--min-requests", "20", "--goal", "e2e_p99 < 2s", "-o", "json")
+    (policy,) = json.loads(out)["policies"]
+    said = [r["text"] for r in policy["reasons"] if "e2e p99" in r["text"]]
+    assert said
+    for text in said:
+        assert "e2e p99 (beyond what 40 requests can show)" in text
+        assert "would become" not in text
+    assert policy["projection"]["unhedged"]["e2e_ms"]["p99"] is None
+
+
+def test_what_the_window_leaves_out_is_counted_however_far_away(run: Any, tmp_path: Path) -> None:
+    far = [row(i, ts=f"2026-01-0{1 + i}T00:00:00Z", request_id=f"far{i}") for i in range(5)]
+    log = write(tmp_path, *far, *(row(i) for i in range(4)))
+    _, out, _ = run("breakdown", log, "--window", "1d", "-o", "json")
+    document = json.loads(out)
+    (told,) = [n["text"] for n in document["notes"] if n["code"] == "outside_selection"]
+    assert (document["window"]["requests"], told) == (4, "5 of 9 requests lie outside of what was asked for")
+    _, out, err = run("stats", write(tmp_path, row(0), "{cut", name="cut.jsonl"), "-o", "json")
+    assert "1 of 2 lines were rejected" in err

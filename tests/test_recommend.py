@@ -16,6 +16,7 @@ from hedgectl.errors import InputError, UsageError
 from hedgectl.model import Workload
 from hedgectl.policy import Budget, Hedge, PolicyDocument, Rule, Scope, ScopePolicy, Window
 from hedgectl.recommend import Options, parse_goal, recommend
+from hedgectl.recommend.arms import Pool
 from hedgectl.recommend.decide import decide
 
 CHAT = Scope("chat")
@@ -315,3 +316,18 @@ def test_a_long_log_gives_the_databases_memory_back_and_keeps_its_rows(monkeypat
     assert seen == [pytest.approx(122.0, rel=0.01)]
     assert limit() == pytest.approx(before, rel=0.02)  # the setting is a rounded text
     assert found["window"]["requests"] == con.execute("SELECT count(*) FROM request").fetchall()[0][0] == 500
+
+
+def test_a_request_of_many_outcomes_weighs_in_a_percentile_as_it_does_alone() -> None:
+    rng = np.random.default_rng(4)
+    alone = rng.exponential(1.0, 201)
+    times = rng.integers(1, 4, 201)
+    for p in (0.0, 0.03, 0.5, 0.95, 0.99, 1.0):
+        expected = np.quantile(alone, p)
+        split = Pool.of(np.repeat(alone, 16), np.full(16 * 201, 1 / 16))
+        assert Pool.of(alone).at(p) == pytest.approx(expected)
+        assert split.at(p) == pytest.approx(expected), "a copy that never wins changes nothing"
+        assert Pool.of(alone, times.astype(float)).at(p) == pytest.approx(np.quantile(np.repeat(alone, times), p))
+    # one request of two outcomes beside a fast one: p100 is the mean of what the slow one may be
+    assert Pool.of(np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.5, 0.5])).at(1.0) == pytest.approx(3.0)
+    assert Pool.of(np.array([1.0, 5.0]), censored=np.array([False, True])).at(0.9) is None

@@ -32,4 +32,5 @@ def check(source: Source, printing: Printing) -> None:
         from hedgectl.checks import check as run
 
         doc = run(found.con, found.prepared)
+    opening.strict(source, [f"{r['rule']}: {r['offenders']}" for r in doc["rules"] if r["offenders"]])
     printing.show(doc)

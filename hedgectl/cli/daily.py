@@ -139,6 +139,7 @@ def daily(
                 max_delay_change=cfg.get("daily.max_delay_change", 0.25),
                 hysteresis=cfg.get("daily.hysteresis", 0.05),
                 dry_run=dry_run,
+                strict=source.strict,
                 progress=progress,
                 tasks=workers,
             )
@@ -171,6 +172,8 @@ def stats(
             files = opening.logs(source, cfg)
             with analysis.opened(files, opening.selection(source, cfg), progress, history=True) as found:
                 progress.clear()
+                opening.say_read(found.ingested)
+                opening.strict(source, opening.in_doubt(found))
                 if files.db is not None and history.is_recorded(found.con):
                     window = found.prepared.window
                     doc = history.stats(found.con, as_of=found.prepared.as_of, window=window, stored=True, tz=tz)

@@ -98,4 +98,5 @@ def ingest(
                 raise
             doc = nothing.document
             output.fail_after(nothing)
+    opening.strict(source, opening.doubts(doc["notes"]))
     printing.show(doc)

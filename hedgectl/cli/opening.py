@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hedgectl import config
 from hedgectl.cli import output
 from hedgectl.cli.options import Printing, Source
-from hedgectl.errors import UsageError
+from hedgectl.errors import NotEnoughData, UsageError
 
 if TYPE_CHECKING:
     from hedgectl.analysis import Logs, Opened
@@ -75,7 +75,9 @@ def asked(source: Source, cfg: config.Config, on: str, module: str, function: st
     folder_for(source, on)
     with output.progress(f"asking {on}"), tasks.on(on) as workers:
         made = getattr(importlib.import_module(module), function)
-        return analysis.ask(workers, analysis.Question(logs(source, cfg), selection(source, cfg), made, options))
+        doc = analysis.ask(workers, analysis.Question(logs(source, cfg), selection(source, cfg), made, options))
+    strict(source, doubts(doc["notes"]))
+    return doc
 
 
 def selection(source: Source, cfg: config.Config) -> Selection:
@@ -110,11 +112,39 @@ def opened(source: Source, cfg: config.Config, printing: Printing | None = None)
 
         with analysis.opened(logs(source, cfg), selection(source, cfg), progress, empty=empty) as found:
             progress.clear()
-            _say(found.ingested)
+            say_read(found.ingested)
+            strict(source, in_doubt(found))
             yield found
 
 
-def _say(document: dict[str, Any] | None) -> None:
+def in_doubt(found: Opened) -> list[str]:
+    """What --strict minds in an open analysis: rows that were rejected, and the warnings about what was read and selected."""
+    said = doubts(found.prepared.notes)
+    if found.ingested is not None:
+        return doubts(found.ingested["notes"]) + said
+    return ([f"rejected when read: {found.rejected}"] if found.rejected else []) + said
+
+
+def doubts(notes: Sequence[dict[str, Any]]) -> list[str]:
+    """The texts of the notes that are warnings."""
+    return [n["text"] for n in notes if n["level"] in ("warning", "error")]
+
+
+def strict(source: Source, found: Sequence[str]) -> None:
+    """With --strict and anything in doubt the command prints its numbers, writes no file and ends with exit code 3."""
+    if source.strict and found:
+        more = f"; and {len(found) - 4} more" if len(found) > 4 else ""
+        output.fail_after(
+            NotEnoughData(
+                f"--strict: {len(found)} warning{'s' if len(found) > 1 else ''} about the data",
+                where="; ".join(found[:4]) + more,
+                hint="hedgectl ingest lists what was rejected and why; without --strict these are warnings",
+            )
+        )
+
+
+def say_read(document: dict[str, Any] | None) -> None:
+    """What was rejected, repeated or doubtful while files were read, on stderr."""
     if document is None:
         return
     totals = document["totals"]

@@ -81,6 +81,10 @@ class Source:
         float | None,
         typer.Option("--max-reject", parser=share, metavar="SHARE", help="rejected share that is too much"),
     ] = None
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="exit 3 and write no --out if a row was rejected or the data give a warning"),
+    ] = False
     join: Annotated[
         bool,
         typer.Option("--join", help="put logs of several observers together: one request seen twice counts once"),

@@ -52,7 +52,12 @@ class ReaderGone(Exception):
 
 
 def write_text(text: str, out: Path | None) -> None:
-    """Writes data to stdout, or atomically to the file ``out``: a reader sees the old file or the new one, never half."""
+    """Writes data to stdout, or atomically to the file ``out``: a reader sees the old file or the new one, never half.
+
+    A file is left as it is once the command is bound to fail (:func:`fail_after`).
+    """
+    if out is not None and str(out) != "-" and _deferred is not None:
+        return
     if out is None or str(out) == "-":
         try:
             sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
@@ -102,15 +107,11 @@ def write_text(text: str, out: Path | None) -> None:
 
 def document(doc: dict[str, Any], fmt: str, out: Path | None) -> None:
     """Prints one document of documents.md in the format asked for."""
-    if out is not None and _deferred is not None:
-        return
     write_text(render(doc, fmt, width=_width() if out is None else 100, color=_use_color() and out is None), out)
 
 
 def view(shown: blocks.View, fmt: str, out: Path | None) -> None:
     """Prints blocks that belong to no document (``sql``)."""
-    if out is not None and _deferred is not None:
-        return
     write_text(_blocks(shown, fmt, width=_width() if out is None else 100, color=_use_color() and out is None), out)
 
 

@@ -160,7 +160,7 @@ def recommend(
         )
         if printing.fmt == "table":
             shown = _split_and_verdict(found)
-        if output.deferred() is not None:
+        if found.empty:
             doc = nothing(found.prepared, options)
         elif on is not None:
             with tasks.on(on) as workers:

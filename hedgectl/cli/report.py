@@ -86,7 +86,7 @@ def report(
         )
         html, document = run(found.con, found.prepared, options)
     output.write_text(html, writing.out)
-    if writing.out is not None and str(writing.out) != "-":
+    if writing.out is not None and str(writing.out) != "-" and output.deferred() is None:
         output.message(f"wrote {writing.out} ({len(html.encode()) / 1000:,.0f} kB); open it in a browser")
     decisions = {p["decision"] for p in document["policies"]}
     if "not_enough_data" in decisions and "hedge" not in decisions:

@@ -53,6 +53,13 @@ def judge(
     return gates
 
 
+def strict(notes: Sequence[Mapping[str, Any]]) -> Gate:
+    """The gate of --strict: nothing that was read and nothing about the selected rows is in doubt."""
+    doubts = [str(n["text"]) for n in notes if n["level"] in ("warning", "error")]
+    text = f"--strict: {'; '.join(doubts)}" if doubts else "no warning about the data"
+    return Gate("strict", not doubts, float(len(doubts)), 0.0, text)
+
+
 def failed(gates: Sequence[Gate]) -> list[Gate]:
     return [g for g in gates if g.passed is False]
 

@@ -63,6 +63,7 @@ class Job:
     max_delay_change: float = gates.DELAY_CHANGE
     hysteresis: float = 0.05
     dry_run: bool = False
+    strict: bool = False  # a warning about the data is a gate that says no
     progress: Callable[[str], None] | None = None
     tasks: Tasks = field(default_factory=Here)  # who reads into a folder and decides scope by scope
 
@@ -92,12 +93,14 @@ def daily(job: Job) -> dict[str, Any]:
                 _emit(job, old)
                 return _document(job, read, "nothing_new", old, old, [], [])
             _say(job, "deciding")
-            found, seen = _recommended(job, memory)
+            found, seen, said = _recommended(job, memory)
             merged = _merged(job)
             if merged is not None:
                 found = _with_merged(found, merged)
             spread = _spread(memory.con, job, found)
             answers = gates.judge(old, found, bad_rows=seen, spread=spread, max_delay_change=job.max_delay_change)
+            if job.strict:
+                answers.append(gates.strict([*([] if read is None else read["notes"]), *said]))
             action, chosen, reasons = _choose(job, old, found, answers)
             if not job.dry_run:
                 if chosen is not None and action in ("written", "renewed"):
@@ -209,8 +212,8 @@ def _late(job: Job, old: PolicyDocument) -> bool:
     return (job.as_of_ns - made) / 1e9 > seconds(old.ttl) / 2
 
 
-def _recommended(job: Job, memory: store.Store) -> tuple[PolicyDocument, dict[str, float]]:
-    """The new policy over the trailing window, and the share of rows that fail each data check."""
+def _recommended(job: Job, memory: store.Store) -> tuple[PolicyDocument, dict[str, float], Sequence[Mapping[str, Any]]]:
+    """The new policy over the trailing window, the share of rows that fail each data check, and the notes on the data."""
     selection = replace(job.selection, as_of_ns=job.as_of_ns, window_ns=round(job.window_s * 1e9), tz=job.logs.tz)
     with store.explained(memory.name):
         prepared = decompose.prepare(memory.con, selection)
@@ -229,7 +232,7 @@ def _recommended(job: Job, memory: store.Store) -> tuple[PolicyDocument, dict[st
             document = recommendation.recommend(memory.con, prepared, job.options)
         found = checks.check(memory.con, prepared)
     bad = {r["rule"]: r["offenders"] / max(prepared.attempts, 1) for r in found["rules"] if r["rule"] in _BROKEN}
-    return parse(document), bad
+    return parse(document), bad, prepared.notes
 
 
 def _merged(job: Job) -> digests.Merged | None:

@@ -88,6 +88,7 @@ _MAP_KEYS = (
     *RULES,
     "fields",
     "constants",
+    "left_out",
 )
 _JOIN_IDS = "request_id, attempt_id"
 _UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -263,17 +264,11 @@ def _field_map(document: Mapping[str, Any], path: Path, text: str) -> FieldMap:
         where = _at(path, text, name)
         keys[name] = columns.key(name, where=where)
         sources[name] = source(value, where=where)
-    constants = document.get("constants", {})
-    if not isinstance(constants, dict):
-        raise UsageError("[constants] is a table", where=str(path))
-    for name in constants:
-        kind = columns.key(name, where=_at(path, text, name))
-        if kind.kind in ("time", "duration", "money"):
-            raise UsageError(f"{name} cannot be a constant", where=_at(path, text, name))
     return FieldMap(
         fields=sources,
         keys=keys,
-        constants=dict(constants),
+        constants=_fixed(document, "constants", path, text),
+        left_out=_fixed(document, "left_out", path, text),
         only=_rules(document, "only", path),
         skip=_rules(document, "skip", path),
         words={name: _words(document.get(name, []), name, path) for name in STATUS_LISTS},
@@ -285,6 +280,17 @@ def _field_map(document: Mapping[str, Any], path: Path, text: str) -> FieldMap:
         other_clock=_words(document.get("other_clock", []), "other_clock", path),
         prompt_excludes_cached=_flag(document.get("prompt_excludes_cached", False), "prompt_excludes_cached", path),
     )
+
+
+def _fixed(document: Mapping[str, Any], table: str, path: Path, text: str) -> dict[str, Any]:
+    """A table of values that stand in the mapping itself, by the names of ``[fields]``."""
+    found = document.get(table, {})
+    if not isinstance(found, dict):
+        raise UsageError(f"[{table}] is a table", where=str(path))
+    for name in found:
+        if columns.key(name, where=_at(path, text, name)).kind in ("time", "duration", "money"):
+            raise UsageError(f"{name} cannot be a constant", where=_at(path, text, name))
+    return dict(found)
 
 
 def _flag(value: Any, key: str, path: Path) -> bool:

@@ -70,6 +70,9 @@ class FieldMap:
     fields: dict[str, Source]
     keys: dict[str, Key]
     constants: dict[str, Any] = field(default_factory=dict)
+    left_out: dict[str, Any] = field(
+        default_factory=dict
+    )  # what it means that a row leaves a parameter of the request out
     only: dict[str, tuple[str, ...]] = field(default_factory=dict)
     skip: dict[str, tuple[str, ...]] = field(default_factory=dict)
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -263,6 +266,9 @@ def compile_map(fmap: FieldMap, *, where: str) -> str:
         if name in by_name:
             _, src, key = by_name[name]
             text = _time_text(src, paths) if name in columns.TIMES else _text_of(src, paths, exact=key.kind == "text")
+            if name in fmap.left_out:
+                others = [_text_of(by_name[o][1], paths) for o in _PARAMETERS if o in by_name and o != name]
+                text = _left_out(text, others, _constant(name, fmap.left_out[name], where))
         elif name in fmap.constants:
             text = _constant(name, fmap.constants[name], where)
         else:
@@ -298,6 +304,15 @@ def compile_map(fmap: FieldMap, *, where: str) -> str:
 _TEXT_NAMES = (
     *columns.TIMES, *columns.DURATIONS, *columns.TEXTS, *columns.COUNTS, *columns.FLAGS, *columns.SPECIALS, "cost",
 )  # fmt: skip
+
+
+_PARAMETERS = ("tools", "tools_offered", "stored_state", "n_choices", "batch")
+
+
+def _left_out(text: str, others: Sequence[str], default: str) -> str:
+    """The default, in rows that name another parameter of the request: a log without any of them says nothing by silence."""
+    named = " OR ".join(f"{other} IS NOT NULL" for other in others) or "false"
+    return f"coalesce({text}, CASE WHEN {named} THEN {default} END)"
 
 
 def _sql_bool(value: bool) -> str:

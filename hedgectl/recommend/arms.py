@@ -23,7 +23,7 @@ class Pool:
 
     n: int
     _event_s: Floats  # ascending
-    _rank: Floats  # two positions an event: the first and the last rank it fills
+    _edge: Floats  # mass up to each event, a leading 0 first: shape (events + 1,)
     _total: float
     _beyond: float  # mass known only to be longer than every event
     _bound_s: Floats  # all values, lower bounds taken as they are; ascending, empty without censoring
@@ -36,32 +36,32 @@ class Pool:
         seen = np.ones(int(good.sum()), dtype=bool) if censored is None else ~censored[good]
         seconds, weight = seconds[good], weight[good]
         events, mass, beyond = quantiles.redistribute(seconds, weight, seen)
-        start = np.concatenate(([0.0], np.cumsum(mass)[:-1])) if len(events) else np.zeros(0)
-        rank = np.empty(2 * len(events))
-        rank[0::2], rank[1::2] = start, start + np.maximum(mass - 1.0, 0.0)
         return cls(
             n=round(float(weight[seen].sum())),
             _event_s=events,
-            _rank=rank,
+            _edge=np.concatenate(([0.0], np.cumsum(mass))),
             _total=float(mass.sum()) + beyond,
             _beyond=beyond,
             _bound_s=np.zeros(0) if seen.all() else np.sort(seconds),
         )
 
     def at(self, p: float) -> float | None:
-        """The p-quantile in seconds, linear between order statistics; None if only lower bounds are known there."""
+        """The p-quantile in seconds, linear between order statistics; None if only lower bounds are known there.
+
+        It is the mean of the sorted values over the one request that begins at p (n - 1): for whole requests that is the
+        linear interpolation, and a request of several equally likely outcomes weighs there as it does alone.
+        """
         if not len(self._event_s):
             return None
-        rank = p * max(self._total - 1.0, 0.0)
-        if rank > self._rank[-1] + 1e-9 * max(self._total, 1.0):
+        low = p * max(self._total - 1.0, 0.0)
+        high = min(low + 1.0, self._total)
+        if high > self._edge[-1] + 1e-9 * max(self._total, 1.0):
             return None if self._beyond > 1e-9 else float(self._event_s[-1])
-        at = int(np.searchsorted(self._rank, rank, side="right")) - 1
-        at = max(at, 0)
-        low = float(self._event_s[at // 2])
-        if at + 1 >= len(self._rank) or self._rank[at + 1] <= self._rank[at]:
-            return low
-        high = float(self._event_s[(at + 1) // 2])
-        return low + (high - low) * float((rank - self._rank[at]) / (self._rank[at + 1] - self._rank[at]))
+        first = max(int(np.searchsorted(self._edge, low, side="right")) - 1, 0)
+        last = min(max(int(np.searchsorted(self._edge, high, side="left")), first + 1), len(self._event_s))
+        values = self._event_s[first:last]
+        parts = np.minimum(self._edge[first + 1 : last + 1], high) - np.maximum(self._edge[first:last], low)
+        return float(values[0] + np.sum((values - values[0]) * parts) / np.sum(parts))
 
     def document(self) -> dict[str, Any]:
         """The quantiles object of the documents, in milliseconds."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgectl import cost, quantiles
 from hedgectl.fit import LogFacts
-from hedgectl.model import Workload
+from hedgectl.model import OK, Workload
 from hedgectl.policy import Scope, ScopePolicy, Suppress
 from hedgectl.recommend import by_replay, delay, gates, instead, quota, search
 from hedgectl.recommend.arms import answered
@@ -197,7 +197,8 @@ def too_little(workload: Workload, scope: Scope, options: Options, raced: int = 
             f"{timed:.0%} of the requests have a first token, so {metric} {quantiles.name(p)} is not known: log ttft_ms"
         )
         return ScopePolicy(scope, "not_enough_data", reasons=(reason("missing_clock", text, timed, 0.5),))
-    failed = 1.0 - n / max(len(workload) - raced, 1)
+    # an answer whose time was not logged is an answer all the same
+    failed = 1.0 - int(np.sum(workload.status == OK)) / max(len(workload) - raced, 1)
     if failed > INCIDENT_SHARE:
         text = (
             f"{failed:.0%} of the requests failed or timed out: that is an incident, not a tail that a copy could cut"

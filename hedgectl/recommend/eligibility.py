@@ -26,6 +26,7 @@ STICKY = Rule(
     "sticky_session", "=", False, "its router sends a copy to the same replica, or it starts there without the cache"
 )
 # The share above which a prompt lives off one replica's cache: a copy elsewhere computes it all again.
+# What is at stake is its price, and a prompt of which no cached part is known is priced in full: no reason to leave it out.
 _CACHED = Rule("cached_ratio", "<", 0.9, "a copy on another replica loses the prompt cache and computes it all again")
 
 _OPERATE = {
@@ -55,7 +56,8 @@ def default_rules(workload: Workload, trigger: str) -> tuple[Rule, ...]:
 def mask(workload: Workload, rules: Sequence[Rule], windows: Sequence[Window] = ()) -> Bools:
     """Rows that satisfy every rule and arrive in a window, shape (n,).
 
-    A field that the log never has excludes nothing; where other rows have it, a row without it is not eligible.
+    A field that the log never has excludes nothing; where other rows have it, a row without it is not eligible (a row that
+    says nothing of cached tokens is one without any).
     """
     allowed = in_windows(workload, windows)
     for rule in rules:
@@ -88,7 +90,7 @@ def notes(workload: Workload, rules: Sequence[Rule]) -> list[dict[str, Any]]:
         )
     for rule in rules:
         column = _column(workload, rule.field)
-        if column is None:
+        if column is None or rule.field == _CACHED.field:
             continue
         unknown = float(np.mean(_unknown(column)))
         if unknown > 0:
@@ -130,6 +132,8 @@ def _satisfied(workload: Workload, rule: Rule) -> Bools | None:
     column = _column(workload, rule.field)
     if column is None:
         return None
+    if rule.field == _CACHED.field:
+        column = np.where(_unknown(column), 0.0, column)
     known = ~_unknown(column)
     if rule.op in ("in", "not_in"):
         values = rule.value if isinstance(rule.value, tuple) else (str(rule.value),)

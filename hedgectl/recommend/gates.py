@@ -76,7 +76,10 @@ def judge(
     metric, p = parts(goal)
     name = f"{metric} {quantiles.name(p)}"
     n = projections[0].unhedged.pool(metric).n
-    if n < quantiles.needed(p):
+    shown = quantiles.printable(n, p)  # the rule of all documents: no figure for what no request reaches
+    if not shown:
+        name += f" (beyond what {n} requests can show)"
+    elif n < quantiles.needed(p):
         name += f" (not reliable with {n} requests)"
     ratios = [(ratio_of(each, metric, p), each) for each in projections]
     known = [(r, each) for r, each in ratios if r is not None]
@@ -91,7 +94,7 @@ def judge(
     gain = 1.0 - worst_ratio
     unknown = _of_what(worst) if len(projections) > 1 else ""
     before, after = worst.unhedged.pool(metric).at(p), worst.hedged.pool(metric).at(p)
-    change = f"{name} {_ms(before)} would become {_ms(after)}{unknown}"
+    change = f"{name} {_ms(before)} would become {_ms(after)}{unknown}" if shown else f"{name} would change{unknown}"
     if gain < goal.min_gain_ratio:
         kind = "makes it worse" if gain < 0 else "gains too little"
         broken.append(
@@ -119,7 +122,8 @@ def judge(
         )
         (broken if rise > max_rise else held).append(found)
     if goal.below_ms is not None and after is not None:
-        text = f"{name} would be {_ms(after)}, the goal is below {goal.below_ms:.6g} ms"
+        would = f"{name} would be {_ms(after)}" if shown else name
+        text = f"{would}, the goal is below {goal.below_ms:.6g} ms"
         met = after * 1e3 < goal.below_ms
         # Falling short of the goal is no reason to keep the slower service: it is said, and breaks nothing.
         held.append(reason("goal_met" if met else "goal_missed", text, round(after * 1e3, 3), goal.below_ms))

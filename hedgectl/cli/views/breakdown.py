@@ -18,14 +18,15 @@ def view(doc: dict[str, Any]) -> View:
     blocks.append(
         Table(
             "",
-            (*by, "requests", "e2e p50", "p95", "p99", "TTFT p50", "p95", "p99", "n"),
+            (*by, "requests", "e2e p50", "p95", "p99", "n", "TTFT p50", "p95", "p99", "n"),
             [
                 [
                     *(str(g["key"].get(k) if g["key"].get(k) is not None else "(unknown)") for k in by),
                     count(g["requests"]),
                     *(quantile(g["e2e_ms"], p) for p in ("p50", "p95", "p99")),
-                    *(quantile(g["ttft_ms"], p) for p in ("p50", "p95", "p99")),
                     count(g["e2e_ms"]["n"]),
+                    *(quantile(g["ttft_ms"], p) for p in ("p50", "p95", "p99")),
+                    count(g["ttft_ms"]["n"]),
                 ]
                 for g in groups
             ],
