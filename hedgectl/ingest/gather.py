@@ -52,6 +52,13 @@ class Records:
         found: list[int] = np.flatnonzero(np.isin(self.lines, np.array(sorted(lines), np.int64))).tolist()
         return found
 
+    def picked(self, numbers: Sequence[int]) -> Records:
+        """The records of these numbers that a format can see; their bytes are copied."""
+        empty = self.empty()
+        kept = [i for i in numbers if not empty[i]]
+        texts = [part.data[int(part.offsets[at]) : int(part.offsets[at + 1])] for part, at in map(self._place, kept)]
+        return Records([part_of(self.lines[kept].tolist(), self.records[kept].tolist(), texts)])
+
     def cut(self, low: int, high: int) -> Records:
         """The records low .. high - 1; the bytes are shared."""
         bounds = zip(self.parts, self._starts[:-1].tolist(), self._starts[1:].tolist(), strict=True)

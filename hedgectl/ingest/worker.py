@@ -20,7 +20,7 @@ from hedgectl.store import Store, explained, sql_error
 if TYPE_CHECKING:
     import duckdb
 
-_KEYS_OF = 20_000  # lines of a file of which every one is searched for a field that stands twice
+_KEYS_OF, _KEYS_EVERY = 5_000, 50  # lines of a file, and every so-manieth behind them, searched for a field that stands twice
 _ATTEMPT, _TOOL, _REJECT, _OTHER = 0, 1, 2, 3
 
 
@@ -83,9 +83,7 @@ class Worker:
                     records.hide(i)
         rows = self._insert(fmt, table, records, in_order=in_order)
         if json and len(records):
-            self._feed.parts = records.parts
-            for slot, number in self._con.execute(sql.text("ingest/named_twice"), {"first": _KEYS_OF}).fetchall():
-                counts[slot].named_twice += number
+            self._look_for_names(records, counts)
         left = self._account(rows, records, opened, counts)
         again = Gathered()
         for i in left:
@@ -184,6 +182,14 @@ class Worker:
         if found == (len(kept), _total(kept & LINE_MASK), _total(mixed), 0):
             return {"line": kept, "record": np.zeros(len(kept), np.int32), "kind": np.zeros(len(kept), np.int8)}
         return self._con.execute(sql.text("ingest/stage_rows"), span).fetchnumpy()
+
+    def _look_for_names(self, records: Records, counts: dict[int, Counts]) -> None:
+        """Counts records in which a field stands twice. Of all lines it would cost a tenth of the reading, so some stand for them."""
+        line = records.lines & LINE_MASK
+        looked_at = np.flatnonzero((line <= _KEYS_OF) | (line % _KEYS_EVERY == 0))
+        self._feed.parts = records.picked(looked_at.tolist()).parts
+        for slot, number in self._con.execute(sql.text("ingest/named_twice")).fetchall():
+            counts[slot].named_twice += number
 
     def _hide_invalid(self, records: Records) -> None:
         """Takes what DuckDB does not call valid JSON out of the scan."""
