@@ -20,7 +20,8 @@ from hedgectl.store import Store, explained, sql_error
 if TYPE_CHECKING:
     import duckdb
 
-_KEYS_OF, _KEYS_EVERY = 5_000, 50  # lines of a file, and every so-manieth behind them, searched for a field that stands twice
+# which lines of a file are searched for a field that stands twice: all of the first ones, then every so-manieth
+_KEYS_OF, _KEYS_EVERY = 5_000, 50
 _ATTEMPT, _TOOL, _REJECT, _OTHER = 0, 1, 2, 3
 
 
