@@ -303,3 +303,13 @@ CREATE OR REPLACE TEMP MACRO span_row(role, name, trace_id, span_id, parent_id, 
     'tools_offered': CASE WHEN role <> 'model' THEN NULL WHEN work.tool_names <> '' THEN true WHEN work.sees_request OR work.tool_names = '' THEN false END,
     'tool_names': CASE WHEN role = 'tool' THEN coalesce(work.tool, name) WHEN role <> 'model' THEN name ELSE nullif(work.tool_names, '') END,
     'n_choices': work.n_choices, 'cost': work.cost, 'currency': CASE WHEN work.cost IS NOT NULL THEN 'USD' END, 'weight': CAST(1 AS DOUBLE)};
+
+-- what is read of a Langfuse observation, in all its spellings: also of a page or a trace that holds a list of them.
+CREATE OR REPLACE TEMP MACRO langfuse_fields() AS
+    '{"name": "VARCHAR", "type": "VARCHAR", "traceId": "VARCHAR", "trace_id": "VARCHAR", "id": "VARCHAR",
+      "parentObservationId": "VARCHAR", "parent_observation_id": "VARCHAR", "startTime": "VARCHAR", "start_time": "VARCHAR", "endTime": "VARCHAR", "end_time": "VARCHAR",
+      "completionStartTime": "VARCHAR", "completion_start_time": "VARCHAR", "level": "VARCHAR", "statusMessage": "VARCHAR", "status_message": "VARCHAR",
+      "usageDetails": "VARCHAR", "usage_details": "VARCHAR", "costDetails": "VARCHAR", "cost_details": "VARCHAR", "modelParameters": "VARCHAR",
+      "model_parameters": "VARCHAR", "model": "VARCHAR", "providedModelName": "VARCHAR", "provided_model_name": "VARCHAR", "toolDefinitions": "VARCHAR", "tool_definitions": "VARCHAR",
+      "inputUsage": "VARCHAR", "outputUsage": "VARCHAR", "totalUsage": "VARCHAR",
+      "observations": "VARCHAR", "trace": {"observations": "VARCHAR"}}';

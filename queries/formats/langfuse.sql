@@ -17,23 +17,16 @@
 --   typed SPAN ; some integrations end all spans when they flush
 -- notes: never_finished = calls have no end in the trace, so their time is unknown
 WITH r AS (
-    SELECT line, record, j, from_json(j, '{"observations": "VARCHAR", "trace": {"observations": "VARCHAR"}, "startTime": "VARCHAR", "start_time": "VARCHAR"}') AS v FROM raw
+    -- one pass a record, whatever spelling it has: an observation, or a page or a trace with a list of them
+    SELECT line, record, from_json(j, langfuse_fields()) AS v FROM raw
 ), l AS (
-    SELECT line, record, j, coalesce(CASE WHEN v.observations[1] = '[' AND json_valid(v.observations) THEN v.observations END,
-                                     CASE WHEN v.trace.observations[1] = '[' AND json_valid(v.trace.observations) THEN v.trace.observations END) AS list,
-           coalesce(v.startTime, v.start_time) IS NOT NULL AS started
+    SELECT line, record, v, coalesce(CASE WHEN v.observations[1] = '[' AND json_valid(v.observations) THEN v.observations END,
+                                     CASE WHEN v.trace.observations[1] = '[' AND json_valid(v.trace.observations) THEN v.trace.observations END) AS list
     FROM r
-), b AS (
-    SELECT line, record, CASE WHEN list IS NULL THEN started ELSE list <> '[]' END AS observed, unnest(CASE WHEN list <> '[]' THEN CAST(list AS JSON[]) ELSE [CAST(j AS JSON)] END) AS o FROM l
 ), o AS (
-    -- one pass a record, whatever spelling it has
-    SELECT line, record, observed, from_json(o, '{"name": "VARCHAR", "type": "VARCHAR", "traceId": "VARCHAR", "trace_id": "VARCHAR", "id": "VARCHAR",
-        "parentObservationId": "VARCHAR", "parent_observation_id": "VARCHAR", "startTime": "VARCHAR", "start_time": "VARCHAR", "endTime": "VARCHAR", "end_time": "VARCHAR",
-        "completionStartTime": "VARCHAR", "completion_start_time": "VARCHAR", "level": "VARCHAR", "statusMessage": "VARCHAR", "status_message": "VARCHAR",
-        "usageDetails": "VARCHAR", "usage_details": "VARCHAR", "costDetails": "VARCHAR", "cost_details": "VARCHAR", "modelParameters": "VARCHAR",
-        "model_parameters": "VARCHAR", "model": "VARCHAR", "providedModelName": "VARCHAR", "provided_model_name": "VARCHAR", "toolDefinitions": "VARCHAR", "tool_definitions": "VARCHAR",
-        "inputUsage": "VARCHAR", "outputUsage": "VARCHAR", "totalUsage": "VARCHAR"}') AS v
-    FROM b
+    SELECT line, record, CASE WHEN list IS NULL THEN coalesce(v.startTime, v.start_time) IS NOT NULL ELSE list <> '[]' END AS observed,
+           unnest(CASE WHEN list <> '[]' THEN from_json(list, '[' || langfuse_fields() || ']') ELSE [v] END) AS v
+    FROM l
 ), c AS MATERIALIZED (
     SELECT line, record, observed, v.name AS name, v.type AS type,
            to_text(coalesce(v.traceId, v.trace_id)) AS trace_id, to_text(v.id) AS span_id,
