@@ -79,7 +79,10 @@ def _segment(entry: Entry, before: tuple[Entry, str] | None) -> Segment:
 def _rows(memory: store.Store, where: Place, folder: Path) -> tuple[Part, ...]:
     """Writes the attempts, one part a model, route, pool and hour."""
     root = folder / "rows"
-    memory.con.sql(sql.text("fleet/parted")).write_parquet(
+    ((*known,),) = memory.con.execute(sql.text("fleet/known")).fetchall()
+    # a log knows a third of the columns; the others would cost as much to write as these
+    columns = [n for n, rows in zip(memory.con.table("attempt").columns, known, strict=True) if rows or n in _BY]
+    memory.con.sql(sql.text("fleet/parted")).select(*columns, "hour").write_parquet(
         str(root), compression="zstd", partition_by=_BY, write_partition_columns=True
     )
     made = sorted(root.rglob("*.parquet"))

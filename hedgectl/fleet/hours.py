@@ -88,25 +88,24 @@ def _hour_before(hour: str) -> str:
     return (datetime.fromisoformat(f"{hour}:00") - timedelta(hours=1)).strftime("%Y-%m-%dT%H")
 
 
-def count(hour: Hour) -> Counted:
-    """The work of one task: finds the repetitions of an hour and counts the rest; the answer is kept in the folder."""
+def shares(every: Sequence[Hour], tasks: int) -> list[tuple[Hour, ...]]:
+    """The hours as the work of about so many tasks: opening a database for each hour would cost as much as the hour itself."""
+    return [tuple(every[first::tasks]) for first in range(min(tasks, len(every)))]
+
+
+def count(every: Sequence[Hour]) -> list[Counted]:
+    """The work of one task: finds the repetitions of each hour and counts the rest; the answers are kept in the folder."""
+    with store.connect(None, memory_limit=every[0].memory_limit) as memory, store.explained(every[0].folder):
+        return [_count(memory.con, hour) for hour in every]
+
+
+def _count(con: Any, hour: Hour) -> Counted:
     where = place(hour.folder)
-    with (
-        store.connect(None, memory_limit=hour.memory_limit) as memory,
-        store.explained(hour.folder),
-        fetched(where, hour.parts) as here,
-        fetched(where, hour.before) as earlier,
-    ):
-        con = memory.con
+    with fetched(where, hour.parts) as here, fetched(where, hour.before) as earlier:
         cut(con, here, hour.cuts)
         con.execute(sql.text("fleet/hour_rows"), {"files": here.files})
         con.execute(sql.text("fleet/repeated"))
-        if earlier.files:
-            con.execute(sql.text("fleet/hour_before"), {"files": earlier.files})
-        else:
-            con.execute(
-                "CREATE OR REPLACE TEMP TABLE before AS SELECT request_id, turn_id, model, route FROM fleet_row LIMIT 0"
-            )
+        con.execute(sql.text("fleet/hour_before"), {"files": earlier.files or here.files, "any": bool(earlier.files)})
         found = con.execute(sql.text("fleet/hour_counts"))
         row = dict(zip((c[0] for c in found.description or []), found.fetchall()[0], strict=True))
         duplicates = {int(f): int(n) for f, n in con.execute(sql.text("fleet/hour_repeated")).fetchall()}

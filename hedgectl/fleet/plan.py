@@ -21,9 +21,11 @@ from hedgectl.place import Place
 BATCH_BYTES = 128 << 20
 """Text of one batch, roughly: what a task can hold as rows in a gigabyte."""
 
+ROUNDS = 4
+"""Pieces of work for each worker, so that a long one does not end the run alone."""
+
 _PACKED = 8  # a compressed log is about this much longer unpacked
 _AT_ONCE = 16
-_ROUNDS = 4  # of batches a worker
 _UNDER = "files/"
 
 
@@ -81,8 +83,7 @@ def plan(
                 seen.append(found)
     numbers = _numbers(place, seen, set(entries))
     batches = []
-    # a few batches for every worker, so that a long one does not end the run alone
-    share = sum(one.bytes for one in seen) // (_ROUNDS * workers)
+    share = sum(one.bytes for one in seen) // (ROUNDS * workers)
     size = batch_bytes or min(BATCH_BYTES, share if workers > 1 else BATCH_BYTES)
     for group in _filled(_groups(seen), size):
         known = {e.file_id: entries[e.file_id] for one in group for e in one.known}

@@ -13,7 +13,7 @@ from hedgectl.fleet import hours
 from hedgectl.fleet.batch import Shaped, shape
 from hedgectl.fleet.hours import Counted, covered
 from hedgectl.fleet.manifest import Manifest, shelf
-from hedgectl.fleet.plan import Batch, Reading, plan
+from hedgectl.fleet.plan import ROUNDS, Batch, Reading, plan
 from hedgectl.formats.catalogue import get, load_user_map
 from hedgectl.ingest import document, overlap
 from hedgectl.ingest.document import File
@@ -121,12 +121,15 @@ class _Run:
         known = hours.kept(self._where, every)
         todo = [hour for hour in every if hour.hour not in known or known[hour.hour].key != hour.key]
         fresh = dict(known)
-        for done in tasks.run(hours.count, todo, [_FLOOR_BYTES + _ROW_BYTES * hour.rows for hour in todo]):
+        shares = hours.shares(todo, ROUNDS * tasks.workers)
+        memory = [_FLOOR_BYTES + _ROW_BYTES * max(hour.rows for hour in share) for share in shares]
+        for done in tasks.run(hours.count, shares, memory):
+            share = shares[done.index]
             if done.result is None:
-                raise done.error or InputError("an hour could not be counted", where=todo[done.index].hour)
-            fresh[todo[done.index].hour] = done.result
+                raise done.error or InputError("an hour could not be counted", where=share[0].hour)
+            fresh.update(zip((hour.hour for hour in share), done.result, strict=True))
             if self._progress is not None:
-                self._progress(f"searching {todo[done.index].hour} for repetitions")
+                self._progress(f"{len(fresh)} of {len(every)} hours searched for repetitions")
         self._settle(known, fresh)
         return [fresh[hour.hour] for hour in every]
 

@@ -7,17 +7,16 @@ WITH kept AS (
 ), reused AS (
     SELECT format, attempt_id FROM kept WHERE attempt_id IS NOT NULL
     GROUP BY ALL HAVING min(content_hash) <> max(content_hash)
-)
-, scoped AS (
-    SELECT request_id, turn_id, model, route FROM kept UNION SELECT request_id, turn_id, model, route FROM before
+), scoped AS (
+    SELECT request_id, turn_id, scope FROM kept UNION ALL FROM before
 ), crossing AS (
-    SELECT request_id FROM scoped GROUP BY request_id HAVING count(DISTINCT (model, route)) > 1
+    SELECT request_id FROM scoped GROUP BY request_id HAVING min(scope) <> max(scope)
     UNION ALL
-    SELECT turn_id FROM scoped WHERE turn_id IS NOT NULL GROUP BY turn_id HAVING count(DISTINCT (model, route)) > 1
+    SELECT turn_id FROM scoped WHERE turn_id IS NOT NULL GROUP BY turn_id HAVING min(scope) <> max(scope)
 )
 SELECT count(*) AS attempts,
        (SELECT count(*) FROM crossing) AS crossing,
-       (SELECT count(*) FROM (SELECT DISTINCT request_id FROM kept ANTI JOIN before USING (request_id))) AS requests,
+       (SELECT count(DISTINCT request_id) FROM kept ANTI JOIN before USING (request_id)) AS requests,
        (SELECT count(*) FROM reused) AS reused,
        min(arrival_ns) AS first_ns, max(arrival_ns) AS last_ns,
        coalesce(list_sort(list(DISTINCT observer)), []) AS observers,
