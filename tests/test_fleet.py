@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -193,3 +196,48 @@ def test_the_daily_job_keeps_its_rows_in_a_folder(tmp_path: Path, files: list[Pa
         assert again["action"] == ("renewed" if name == "folder" else "nothing_new")
     assert [d | {"policy": ""} for d in written[:1]] == [d | {"policy": ""} for d in written[1:]]
     assert (tmp_path / "folder.json").read_text() == (tmp_path / "db.json").read_text()
+
+
+EXTRAS = ("ray", "boto3", "botocore")
+
+
+def test_nothing_of_the_extras_is_required() -> None:
+    """Whoever installs hedgectl gets neither Ray nor boto3."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    plain, extras = project["dependencies"], project["optional-dependencies"]
+    assert any(need.startswith("duckdb") for need in plain)
+    assert not any(need.startswith(EXTRAS) for need in plain)
+    assert any(need.startswith("ray") for need in extras["ray"])
+    assert any(need.startswith("boto3") for need in extras["s3"])
+
+
+def test_nothing_of_the_extras_is_imported(tmp_path: Path) -> None:
+    """Reading into a folder, reading it and deciding work where Ray and boto3 cannot even be imported."""
+    log, out = tmp_path / "gw.jsonl", tmp_path / "out"
+    log.write_text(logs.lines(range(300)))
+    for argv in (["ingest", str(log), "--out", str(out)], ["stats", "--from", str(out)], ["breakdown", str(log)]):
+        done = without_extras(*argv)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["ingest", "LOG", "--out", "OUT", "--on", "ray"], "pip install 'hedgectl[ray]'"),
+        (["stats", "--from", "OUT", "--on", "ray://head:10001"], "pip install 'hedgectl[ray]'"),
+        (["ingest", "LOG", "--out", "s3://bucket/out"], "pip install 'hedgectl[s3]'"),
+    ],
+)
+def test_an_extra_that_is_missing_is_named(tmp_path: Path, argv: list[str], says: str) -> None:
+    (tmp_path / "gw.jsonl").write_text(logs.lines(range(3)))
+    named = {"LOG": str(tmp_path / "gw.jsonl"), "OUT": str(tmp_path / "out")}
+    done = without_extras(*(named.get(word, word) for word in argv))
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr
+    assert done.stdout == ""
+
+
+def without_extras(*argv: str) -> subprocess.CompletedProcess[str]:
+    """hedgectl in a process in which none of the extras can be imported."""
+    code = f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS!r}))\nfrom hedgectl.cli import main\nmain({list(argv)!r})"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)

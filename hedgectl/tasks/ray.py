@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -35,31 +36,34 @@ def cluster(where: str, cores: int | None = None) -> Iterator[RayTasks]:
         import ray
     except ImportError:
         raise UsageError(f"--on {where} needs Ray", hint="pip install 'hedgectl[ray]'") from None
-    options: dict[str, Any] = {"log_to_driver": False}
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if where == "ray" and os.environ.get("RAY_ADDRESS"):
         options |= {"address": os.environ["RAY_ADDRESS"]}
     elif where == "ray":
         # what hedgectl hands around is small: rows travel as Parquet
         options |= {
             "address": "local",  # else Ray joins whatever somebody left running on this machine
-            "logging_level": "error",
             "include_dashboard": False,
             "object_store_memory": 100 << 20,
             "num_cpus": cores,
         }
     else:
         options |= {"address": where}
-    try:
-        ray.init(**options)
-    except Exception as error:
-        hint = "is the cluster up, is this its client port (10001), and does it ask for a token (RAY_AUTH_MODE)? see ray status"
-        raise UnreachableError(
-            f"Ray does not answer: {(str(error).strip().splitlines() or ['?'])[-1].strip()}", where=where, hint=hint
-        ) from error
-    try:
-        yield RayTasks(ray)
-    finally:
-        ray.shutdown()
+    # Ray prints what it has to say of a lost node on stdout, which is for documents
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            ray.init(**options)
+        except Exception as error:
+            hint = (
+                "is the cluster up, is this its client port (10001), and does it ask for a token (RAY_AUTH_MODE)? "
+                "see ray status"
+            )
+            last = (str(error).strip().splitlines() or ["?"])[-1].strip()
+            raise UnreachableError(f"Ray does not answer: {last}", where=where, hint=hint) from error
+        try:
+            yield RayTasks(ray)
+        finally:
+            ray.shutdown()
 
 
 class RayTasks:
