@@ -50,8 +50,9 @@ def test_a_file_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
 def test_the_compared_queues_walk_the_same_path() -> None:
     rng = np.random.default_rng(4)
     arrival, service = np.cumsum(rng.exponential(0.15, 3000)), rng.exponential(1.0, 3000)
-    ends = simulate.engine_queue(arrival, service, 1)[1]
-    np.testing.assert_allclose(simulate.heapq_loop(arrival, service, 8), ends, rtol=0, atol=1e-6)
+    played = simulate.engine_queue(arrival, service)[1]
+    for loop in (simulate.heapq_loop, simulate.merged_loop):
+        np.testing.assert_allclose(loop(arrival, service, 8), played, rtol=0, atol=1e-6)
     by_simpy = simulate.simpy_times(arrival, service, 8)
     assert by_simpy is not None
-    np.testing.assert_allclose(by_simpy[1], ends, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(by_simpy[1], played[1], rtol=0, atol=1e-6)

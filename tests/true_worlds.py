@@ -74,7 +74,7 @@ class Truth:
         x, n = outcome.attempt, len(self.log)
         row, no = np.nonzero(x["state"] != layout.NONE)
         sends = x[row, no]
-        won = outcome.request["winner"][row] % x.shape[1] == no
+        won = outcome.request["winner"][row] == no
         seen_s = np.where(won, sends["end"], np.fmin(sends["end"], sends["left"])) - sends["sent"]
         first_s = np.where(sends["first"] - sends["sent"] <= seen_s, sends["first"] - sends["sent"], np.nan)
         order = np.argsort(sends["sent"], kind="stable")

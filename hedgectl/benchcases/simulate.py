@@ -7,13 +7,16 @@ is timed apart, in a process and a cache folder of its own.
 
 from __future__ import annotations
 
+import functools
 import heapq
+import math
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,7 @@ import numpy as np
 from hedgectl.errors import HedgectlError
 from hedgectl.model import Floats
 from hedgectl.sim import jit, layout
-from hedgectl.sim.inputs import Jobs, Law, Rule, build
+from hedgectl.sim.inputs import Jobs, Law, Outcome, Rule, build, outcome
 from hedgectl.sim.kernel import drain
 from hedgectl.sim.reference import Reference
 from hedgectl.sim.run import prepare, run
@@ -39,16 +42,29 @@ def cases(requests: int = 1_000_000, runs: int = 3, seed: int = 1) -> list[dict[
     rng = np.random.default_rng([seed, 31])
     arrival = np.cumsum(rng.exponential(1.0 / (SERVERS * LOAD), requests))
     service = rng.exponential(1.0, requests)
-    engine, ends = engine_queue(arrival, service, runs)
-    loop, by_heapq = _best(lambda: heapq_loop(arrival, service, SERVERS), runs)
-    _same("the heapq loop", by_heapq, ends)
-    rows = [_row("simulate M/M/8, against heapq", requests / engine, requests / loop, runs, "one engine, batch of 8")]
+    engine, loop, merged, played, by_loop, by_merging = _in_turn(
+        (
+            lambda: engine_queue(arrival, service),
+            lambda: _timed(lambda: heapq_loop(arrival, service, SERVERS)),
+            lambda: _timed(lambda: merged_loop(arrival, service, SERVERS)),
+        ),
+        runs,
+    )
+    ends = played[1]
+    for what, found in (("the heapq loop", by_loop), ("the merging loop", by_merging)):
+        for got, expected in zip(found, played, strict=True):
+            _same(what, got, expected)
+    ours = requests / engine
+    rows = [
+        _row("simulate M/M/8, against heapq", ours, requests / loop, runs, "an event loop; one engine, batch of 8"),
+        _row("simulate M/M/8, against heapq merge", ours, requests / merged, runs, "a loop for sorted arrivals only"),
+    ]
     part = max(1000, int(requests * SIMPY_SHARE))
     simpy = simpy_times(arrival[:part], service[:part], SERVERS)
     if simpy is not None:
         seconds, by_simpy = simpy
         _same("the simpy model", by_simpy, ends[:part])
-        rows.append(_row("simulate M/M/8, against simpy", requests / engine, part / seconds, 1, "the same path"))
+        rows.append(_row("simulate M/M/8, against simpy", ours, part / seconds, 1, "the same path"))
     rows += [_engines(requests, runs, seed), _reference(seed), *_starts()]
     return rows
 
@@ -73,43 +89,68 @@ def _same(what: str, got: Floats, expected: Floats) -> None:
         raise HedgectlError(f"{what} does not end at the same times as the replay", hint="this is a bug")
 
 
-def _best(work: Callable[[], Any], runs: int) -> tuple[float, Any]:
-    """(seconds of the fastest of `runs`, its result)."""
-    found = []
-    for _ in range(max(1, runs)):
-        begin = time.process_time()
-        result = work()
-        found.append((time.process_time() - begin, result))
-    return min(found, key=lambda pair: pair[0])
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """(CPU seconds, result)."""
+    begin = time.process_time()
+    result = work()
+    return time.process_time() - begin, result
 
 
-def heapq_loop(arrival: Floats, service: Floats, servers: int) -> Floats:
-    """The same queue with Python's heapq, as an event loop; ends of service, (n,)."""
+def _in_turn(works: Sequence[Callable[[], tuple[float, Any]]], runs: int) -> list[Any]:
+    """Fastest seconds of each, then results of each: run in turn, so that a machine of changing speed favours nobody."""
+    rounds = [[work() for work in works] for _ in range(max(1, runs))]
+    best = [min(column, key=lambda pair: pair[0]) for column in zip(*rounds, strict=True)]
+    return [seconds for seconds, _ in best] + [result for _, result in best]
+
+
+def heapq_loop(arrival: Floats, service: Floats, servers: int) -> tuple[Floats, Floats]:
+    """The same queue as an event loop on Python's heapq: (begin, end) of service, (n,) each."""
+    arrivals, services = arrival.tolist(), service.tolist()
+    begin, end = [0.0] * len(arrivals), [0.0] * len(arrivals)
+    events: list[tuple[float, int, int]] = [(now, 1, i) for i, now in enumerate(arrivals[:1])]  # time, arrives, who
+    waiting: deque[int] = deque()
+    free = servers
+    while events:
+        now, arrives, i = heapq.heappop(events)
+        if arrives:
+            if i + 1 < len(arrivals):
+                heapq.heappush(events, (arrivals[i + 1], 1, i + 1))
+            if not free:
+                waiting.append(i)
+                continue
+            free -= 1
+        else:
+            end[i] = now
+            if not waiting:
+                free += 1
+                continue
+            i = waiting.popleft()
+        begin[i] = now
+        heapq.heappush(events, (now + services[i], 0, i))
+    return np.array(begin), np.array(end)
+
+
+def merged_loop(arrival: Floats, service: Floats, servers: int) -> tuple[Floats, Floats]:
+    """The same, less general: the sorted arrivals are merged in, past the heap, and only ends of service are events."""
+    arrivals, services = arrival.tolist(), service.tolist()
+    begin, end = [0.0] * len(arrivals), [0.0] * len(arrivals)
     busy: list[tuple[float, int]] = []
-    waiting: list[int] = []
-    head = 0
-    end = [0.0] * len(arrival)
-    services = service.tolist()
-    for i, now in enumerate(arrival.tolist()):
+    waiting: deque[int] = deque()
+    for i, now in enumerate([*arrivals, math.inf]):
         while busy and busy[0][0] <= now:
             done, _ = heapq.heappop(busy)
-            if head < len(waiting):
-                j = waiting[head]
-                head += 1
-                end[j] = done + services[j]
+            if waiting:
+                j = waiting.popleft()
+                begin[j], end[j] = done, done + services[j]
                 heapq.heappush(busy, (end[j], j))
+        if i == len(arrivals):
+            break
         if len(busy) < servers:
-            end[i] = now + services[i]
+            begin[i], end[i] = now, now + services[i]
             heapq.heappush(busy, (end[i], i))
         else:
             waiting.append(i)
-    while head < len(waiting):
-        done, _ = heapq.heappop(busy)
-        j = waiting[head]
-        head += 1
-        end[j] = done + services[j]
-        heapq.heappush(busy, (end[j], j))
-    return np.array(end)
+    return np.array(begin), np.array(end)
 
 
 def simpy_times(arrival: Floats, service: Floats, servers: int) -> tuple[float, Floats] | None:
@@ -138,23 +179,22 @@ def simpy_times(arrival: Floats, service: Floats, servers: int) -> tuple[float, 
     return time.process_time() - begin, end
 
 
-def engine_queue(arrival: Floats, service: Floats, runs: int) -> tuple[float, Floats]:
-    """(seconds, ends) of the replay's own kernel on M/M/8: a batch of 8 whose steps do not slow down."""
+def engine_queue(arrival: Floats, service: Floats) -> tuple[float, tuple[Floats, Floats]]:
+    """(seconds, (begin, end)) of the replay's own kernel on M/M/8: a batch of 8 whose steps do not slow down."""
     jobs = Jobs.of(arrival, service, attempts=1)
-    return _drain(jobs, Law(1, 1.0, 0.0, cap=SERVERS), Rule(), runs)
+    seconds, outcome = _drain(jobs, Law(1, 1.0, 0.0, cap=SERVERS), Rule(), 1)
+    return seconds, (outcome.attempt["admitted"][:, 0], outcome.request["end"])
 
 
-def _drain(jobs: Jobs, law: Law, rule: Rule, runs: int) -> tuple[float, Floats]:
+def _drain(jobs: Jobs, law: Law, rule: Rule, runs: int) -> tuple[float, Outcome]:
+    """(seconds of the fastest run of the event loop alone, what it gave)."""
     if not jit.COMPILED:
-        begin = time.process_time()
-        outcome = run(jobs, law, rule)
-        return time.process_time() - begin, outcome.request["end"]
+        return _timed(lambda: run(jobs, law, rule))
     found = []
     for _ in range(max(1, runs)):
         state = build(jobs, law, rule)
-        begin = time.process_time()
-        drain(state.run)
-        found.append((time.process_time() - begin, state.requests["end"]))
+        seconds, _ = _timed(functools.partial(drain, state.run))
+        found.append((seconds, outcome(state, jobs)))
     return min(found, key=lambda pair: pair[0])
 
 
@@ -182,8 +222,8 @@ def _reference(seed: int) -> dict[str, Any]:
     begin = time.process_time()
     naive = Reference(jobs, law, rule).go()
     seconds = time.process_time() - begin
-    ours, ends = _drain(jobs, law, rule, 3)
-    _same("the naive reference", np.array([call.end for call in naive.calls]), ends)
+    ours, found = _drain(jobs, law, rule, 3)
+    _same("the naive reference", np.array([call.end for call in naive.calls]), found.request["end"])
     text = "the same hedged engines, token by token, 200 requests"
     return _row(
         "simulate 8 engines, against reference", REFERENCE_REQUESTS / ours, REFERENCE_REQUESTS / seconds, 1, text

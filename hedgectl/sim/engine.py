@@ -34,22 +34,15 @@ def advance(g: Any, rep: Any, t: float) -> None:
     rep.at = t
     if dt <= 0.0:
         return
-    n = rep.running
-    inside = n
     if rep.prefill >= 0:
-        inside += 1
+        rep.busy += dt
         rep.work_left -= dt * rep.rate_work
         rep.prefilled += dt * rep.rate_prefill
-    elif rep.queued > 0 and _fits(g, rep, rep.head):
-        rep.idle_queued += dt
-    if inside > 0:
+    elif rep.running > 0:
         rep.busy += dt
-    if n > 0:
-        ahead = dt * rep.rate_virtual
-        rep.virtual += ahead
-        rep.decoded += ahead * n
+    if rep.running > 0:
+        rep.virtual += dt * rep.rate_virtual
         rep.share += dt * rep.rate_share
-    rep.area += dt * (inside + rep.queued)
 
 
 @inlined
@@ -83,14 +76,19 @@ def _unlink(g: Any, rep: Any, x: Any) -> None:
 
 @inlined
 def enqueue(g: Any, rep: Any, a: int, x: Any, t: float) -> bool:
-    """Put attempt `a` at the end of the queue of `rep`, which stands at time `t`. False: the queue is full."""
-    at_once = rep.queued == 0 and rep.prefill < 0 and _fits(g, rep, a)
-    if rep.queued >= g.queue_limit and not at_once:
+    """Attempt `a` enters replica `rep` at time `t`: it starts, or waits at the end of the queue. False: that is full.
+
+    One that waits changes nothing for those inside, so the replica need not be brought to `t`.
+    """
+    if rep.queued == 0 and rep.prefill < 0 and _fits(g, rep, a):
+        advance(g, rep, t)
+        x.enqueued = t
+        _start(g, rep, a, x, t)
+        pace(g, rep, t)
+        return True
+    if rep.queued >= g.queue_limit:
         return False
     x.enqueued = t
-    if at_once:
-        _start(g, rep, a, x, t)
-        return True
     x.state = QUEUED
     x.previous = rep.tail
     if rep.tail >= 0:
@@ -108,9 +106,6 @@ def _start(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
     x.state = PREFILL
     x.admitted = t
     rep.reserved += _reserve(g, a)
-    rep.prompts += prompt(g, a)
-    rep.reserved_max = max(rep.reserved_max, rep.reserved)
-    rep.running_max = max(rep.running_max, rep.running + 1)
     rep.prefill = a
     rep.prefilled0 = rep.prefilled
     seconds = work(g, a)
@@ -171,9 +166,7 @@ def _set_rates(g: Any, rep: Any, t: float) -> None:
         rep.rate_share = 1.0 / n
     else:
         return
-    period = slow * step
-    if period <= 0.0:
-        period = AT_ONCE
+    period = max(slow * step, AT_ONCE)
     rep.rate_virtual = 1.0 / period
     rep.finish_due = t + max(slot(g, rep.slots).finish - rep.virtual, 0.0) * period
 
@@ -186,7 +179,7 @@ def _follow_slowness(g: Any, rep: Any, t: float) -> None:
         rep.change = change(g, rep.slow_at).start if rep.slow_at < rep.slow_end else NEVER
 
 
-@jit
+@inlined
 def settle(g: Any, rep: Any, t: float) -> None:
     """After somebody left at `t`: admit, set the rates, find the next event."""
     if rep.head >= 0:
@@ -215,7 +208,6 @@ def _leave(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
     x.end = t
     rep.outstanding -= 1
     rep.reserved -= _reserve(g, a)
-    rep.prompts -= prompt(g, a)
 
 
 @inlined
@@ -226,10 +218,8 @@ def _leave_decode(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
     x.place = -1
     x.gpu += rep.share - x.share0
     x.decoded = min(max(rep.virtual - start, 0.0), length)
-    rep.virtual0 -= start
     if rep.running == 0:
         rep.virtual = 0.0
-        rep.virtual0 = 0.0
     _leave(g, rep, a, x, t)
 
 
@@ -266,17 +256,16 @@ def _end_prefill(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
         x.finish = rep.virtual + length
         x.share0 = rep.share
         rep.prefill = -1
-        rep.virtual0 += rep.virtual
         add_decoding(g, rep, a, x.finish)
         got_first_token(g, a, x, t)
 
 
-@jit
+@inlined
 def _skip_prefill(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
     _end_prefill(g, rep, a, x, t)
 
 
-@jit
+@inlined
 def fire(g: Any, rep: Any, t: float) -> None:
     """Serve the event due at replica `rep` (advanced to `t`); nothing is one, too: a change of speed. Then settle."""
     if rep.prefill_due <= t:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from hedgectl.sim.answers import FOREVER, abandon, close, forget, waits
-from hedgectl.sim.engine import advance, enqueue, pace, remove
+from hedgectl.sim.engine import advance, enqueue, remove
 from hedgectl.sim.heaps import KIND_BITS, push_timer
 from hedgectl.sim.jit import inlined, jit
 from hedgectl.sim.layout import ERRORED, FAILED, GATEWAY, OPEN, T_ATTEMPT, T_ENQUEUE, T_ERROR, T_HEDGE, TIMED_OUT
@@ -34,19 +34,16 @@ def _turned_away(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
         remove(g, rep, a, x, t)
 
 
-@jit
+@inlined
 def enter(g: Any, a: int, x: Any, t: float) -> None:
     """Attempt `a` (record `x`) reaches the queue of its engine, unless it was cancelled on the way."""
     if x.state == GATEWAY:
         rep = replica(g, x.replica)
-        advance(g, rep, t)
-        if enqueue(g, rep, a, x, t):
-            pace(g, rep, t)
-        else:
+        if not enqueue(g, rep, a, x, t):
             _turned_away(g, rep, a, x, t)
 
 
-@jit
+@inlined
 def _send(g: Any, i: int, r: int, t: float) -> int:
     """Send the next attempt of request `i` to replica `r`. Returns it if it is there at once, else -1."""
     q = request(g, i)
@@ -71,7 +68,7 @@ def _send(g: Any, i: int, r: int, t: float) -> int:
     return -1
 
 
-@jit
+@inlined
 def arrive(g: Any, i: int, t: float) -> None:
     """Request `i` arrives: its primary is sent, the budget earns its share of a token. `kernel` watches its timers."""
     g.tokens = min(g.burst, g.tokens + g.ratio)

@@ -90,7 +90,6 @@ def drain(run: Any) -> None:
                 event = ARRIVAL
         if t >= NEVER:
             return
-        g.events += 1
         if t < before:
             g.backwards += 1
         before = t

@@ -24,6 +24,13 @@ AS_LOGGED, RANDOM, LEAST_OUTSTANDING = range(3)
 # timers, in the order in which they are served at one instant
 T_CANCEL, T_ENQUEUE, T_ERROR, T_ATTEMPT, T_DEADLINE, T_HEDGE = range(6)
 
+WATCHED = (
+    "fleet",
+    "kv_usage",
+    "slow",
+    "errors",
+    "hedges",
+)  # what takes work to follow, and is only if a limit asks for it
 SIGNALS = ("queue_age", "running", "waiting", "kv_usage", "reserved", "slow", "errors", "hedges")
 
 ATTEMPT = np.dtype(
@@ -80,14 +87,7 @@ REPLICA = np.dtype(
         ("static", "f8"),
         ("change", "f8"),  # next change of the slow series
         ("reserved", "f8"),
-        ("prompts", "f8"),  # prompt tokens of the running
-        ("virtual0", "f8"),  # sum of virtual time at start of decode, over the running
-        # measured, for the invariants
-        ("busy", "f8"),
-        ("area", "f8"),  # integral of the number queued or running
-        ("decoded", "f8"),
-        ("reserved_max", "f8"),
-        ("idle_queued", "f8"),  # time with a queue whose head would fit and no prefill: must stay 0
+        ("busy", "f8"),  # seconds with something to do
         ("slow_at", "i8"),  # next row of the slow series
         ("slow_end", "i8"),
         ("running", "i8"),  # sequences that decode
@@ -97,7 +97,6 @@ REPLICA = np.dtype(
         ("queued", "i8"),
         ("outstanding", "i8"),  # sent and not yet out of the engine: one that nobody waits for still loads it
         ("pool", "i8"),
-        ("running_max", "i8"),
         ("number", "i8"),  # its own
         ("slots", "i8"),  # its first row in the table of slots
     ],
@@ -149,7 +148,7 @@ RUN = np.dtype(
         ("healthy_limit", "f8"),
         *((f"above_{name}", "f8") for name in SIGNALS),  # no copy while the signal is above; inf = off
         *((f"below_{name}", "f8") for name in SIGNALS),  # no copy while it is below; 0 = off
-        *((f"watch_{name}", "i8") for name in ("fleet", "slow", "errors", "hedges")),  # whether any such limit is set
+        *((f"watch_{name}", "i8") for name in WATCHED),  # whether any such limit is set
         ("cancel", "i8"),
         ("routing", "i8"),
         ("choices", "i8"),  # replicas looked at by least outstanding, 0 = all
@@ -166,13 +165,11 @@ RUN = np.dtype(
         ("tokens", "f8"),  # in the budget's bucket
         ("in_flight", "i8"),  # copies
         ("timers", "i8"),  # in the heap
-        ("arrived", "i8"),  # requests
         ("hedges", "i8"),
         ("refused_budget", "i8"),
         ("refused_suppressed", "i8"),
         ("refused_ineligible", "i8"),
         ("refused_deadline", "i8"),
-        ("events", "i8"),
         ("backwards", "i8"),  # events earlier than the one before: must stay 0
     ],
     align=True,

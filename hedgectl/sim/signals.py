@@ -9,7 +9,7 @@ from typing import Any
 
 from hedgectl.sim.engine import advance
 from hedgectl.sim.jit import jit
-from hedgectl.sim.tables import attempt, replica
+from hedgectl.sim.tables import attempt, prompt, replica, slot, tokens
 from hedgectl.sim.windows import share
 
 SLOW_SHARE = 0.25  # a replica is slow if more than this share of its recent answers is beyond the healthy limit
@@ -22,6 +22,16 @@ def _slow_others(g: Any, primary: int, t: float) -> float:
         if r != primary and share(g, r, t) > SLOW_SHARE:
             slow += 1
     return slow / max(1, g.replicas - 1)
+
+
+@jit
+def _in_cache(g: Any, rep: Any) -> float:
+    """Tokens in the cache of replica `rep`: prompts, and what was decoded so far."""
+    used = prompt(g, rep.prefill) if rep.prefill >= 0 else 0.0
+    for i in range(rep.slots, rep.slots + rep.running):
+        here = slot(g, i)
+        used += prompt(g, here.attempt) + tokens(g, here.attempt) - (here.finish - rep.virtual)
+    return used
 
 
 @jit
@@ -42,7 +52,8 @@ def _fleet_outside(g: Any, t: float) -> bool:
         running += rep.running + (1 if rep.prefill >= 0 else 0)
         waiting += rep.queued
         reserved += rep.reserved
-        used += rep.prompts + rep.running * rep.virtual - rep.virtual0
+        if g.watch_kv_usage:
+            used += _in_cache(g, rep)
     n = g.replicas
     cache = n * g.kv_capacity
     return (
