@@ -179,7 +179,7 @@ def convert(setting: Setting, raw: Any, *, where: str) -> Any:
     }[setting.kind]
     try:
         value = _CONVERT[setting.kind](raw)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         raise UsageError(f"{setting.name} = {raw!r} is not {expected}", where=where, hint=setting.help) from None
     if setting.choices and value not in setting.choices:
         near = difflib.get_close_matches(str(value), setting.choices, n=1, cutoff=0.4)
@@ -204,14 +204,18 @@ _SECONDS = {
     "d": 86400.0,
     "w": 604800.0,
 }
+_CENTURY_S = 36_525 * 86_400.0  # times are 64 bit nanoseconds inside: longer ones would not fit
 
 
 def seconds(text: str) -> float:
-    """Seconds of a duration that names its unit: ``250ms``, ``1.5s``, ``7d``. Raises ValueError without one."""
+    """Seconds of a duration that names its unit: ``250ms``, ``1.5s``, ``7d``. Raises ValueError without one, or beyond a century."""
     match = _DURATION.match(text)
     if match is None:
         raise ValueError(text)
-    return float(match[1]) * _SECONDS[match[2]] if match[2] != "ms" else float(match[1]) / 1000.0
+    value = float(match[1]) * _SECONDS[match[2]] if match[2] != "ms" else float(match[1]) / 1000.0
+    if value > _CENTURY_S:
+        raise ValueError(text)
+    return value
 
 
 def ratio(text: str | float | int) -> float:
@@ -245,7 +249,7 @@ def _count(raw: Any) -> int:
     if isinstance(raw, bool) or (isinstance(raw, float) and not raw.is_integer()):
         raise ValueError(raw)
     value = int(raw)
-    if value < 1:
+    if not 1 <= value < 1 << 63:
         raise ValueError(raw)
     return value
 
@@ -283,7 +287,8 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         raise UsageError(f"no configuration file {path}", hint="write one, or leave --config out") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", where=str(path)) from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"cannot read {path}: {why}", where=str(path), hint="a TOML file in UTF-8") from error
 
 
 def _line(text: str, section: str, key: str) -> int:
@@ -314,6 +319,8 @@ def _collect(
             section, _, key = name.rpartition(".")
             where = f"{path}:{_line(text, section, key)}"
             if name not in known:
+                if name in sections:
+                    raise UsageError(f"{name} is a table, not a value", where=where, hint=f"write [{name}] on a line")
                 near = difflib.get_close_matches(name, [*known, *sections], n=1, cutoff=0.5)
                 raise UsageError(
                     f"unknown setting {name}",

@@ -113,6 +113,7 @@ def _check_place(path: Path, *, read_only: bool) -> None:
     if path.is_dir():
         raise UsageError("the database is a directory", where=str(path), hint="give a file: --db DIR/hedgectl.duckdb")
     if path.exists():
+        _check_magic(path, read_only=read_only)
         return
     if read_only:
         raise InputError(
@@ -141,6 +142,22 @@ def _spill_folder(path: Path | None) -> str:
     if path is not None and os.access(path.parent, os.W_OK):
         return f"{path}.tmp"
     return str(Path(tempfile.gettempdir()) / f"hedgectl-{os.getpid()}.tmp")
+
+
+def _check_magic(path: Path, *, read_only: bool) -> None:
+    """DuckDB opens logs and tables of other programs too, and then says something else of them than that they are no database."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(12)
+    except OSError:
+        return  # DuckDB says why
+    # an empty file is a new database to whoever may write
+    if path.is_file() and (head or read_only) and head[8:] != b"DUCK":
+        raise InputError(
+            "not a DuckDB database",
+            where=str(path),
+            hint="give the file that hedgectl ingest wrote, or a new name; a log is given without --db",
+        )
 
 
 def _open_failure(error: Exception, target: str, memory_limit: str | None) -> HedgectlError:

@@ -111,6 +111,17 @@ hedgectl tells you whether a second copy of a slow request would help, and at wh
 """
 
 
+def _stand_in() -> None:
+    """Nothing in place of a stream that the caller closed (``>&-``): its number must not go to the next file that is opened."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing != number:
+                os.dup2(nothing, number)
+                os.close(nothing)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - open until the end
+
+
 class _Terminated(BaseException):
     """SIGTERM, so that ``finally`` blocks run before the process ends."""
 
@@ -121,6 +132,7 @@ def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
 
 def main(argv: list[str] | None = None) -> NoReturn:
     """Runs one command and exits with an ``ExitCode``; never shows a traceback for anything a user can cause."""
+    _stand_in()
     with contextlib.suppress(ValueError):  # not in the main thread: a test that calls main() directly
         signal.signal(signal.SIGTERM, _on_sigterm)
     sys.exit(_run(argv))
@@ -164,6 +176,9 @@ def _run(argv: list[str] | None) -> int:
         hint = (
             f"hedgectl {ctx.command.name} --help" if ctx is not None and ctx.parent is not None else "hedgectl --help"
         )
+        taken = str(getattr(error, "option_name", ""))  # a file whose name begins like an option
+        if taken.startswith("-") and os.path.lexists(taken):
+            hint = f"for the file of that name: ./{taken}"
         output.error(UsageError(error.format_message(), hint=hint))
         return int(ExitCode.USAGE)
     except typer.Abort:

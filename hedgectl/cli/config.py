@@ -73,6 +73,12 @@ def validate(printing: Printing, config_file: _FILE = None) -> None:
     """
     printing.begin()
     loaded = config.load(config_file)
+    from hedgectl import analysis, store
+    from hedgectl.recommend.configured import options
+
+    analysis.zone(loaded.get("tz"))
+    options(loaded)
+    store.connect(None, memory_limit=loaded.get("memory_limit")).close()
     given = len(loaded.values) + len(loaded.prices)
     output.message(f"{loaded.path or 'no file'}: {given} settings, all understood")
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hedgectl.cli import output
+from hedgectl.cli import output, visible
 from hedgectl.cli.options import Printing, grouped
 from hedgectl.errors import InputError, UsageError
 
@@ -98,7 +98,7 @@ def emit(
     for loss in emitted.losses:
         alike.setdefault((loss.scope, loss.nearest), []).append(loss.wanted)
     for (scope, nearest), wanted in alike.items():
-        output.message(f"{to}: {scope}: cannot do: {', '.join(wanted)}; nearest: {nearest}")
+        output.message(f"{to}: {visible.one_line(scope)}: cannot do: {', '.join(wanted)}; nearest: {nearest}")
     for lint in emitted.lints:
         output.message(f"{lint.level}: {lint.where}: {lint.text}")
     if printing.fmt == "json":
@@ -136,6 +136,7 @@ def read_policy(path: str) -> Any:
     """The policy in a file or on stdin. Raises InputError if it is no JSON, UsageError if it is no policy."""
     from hedgectl import policy
 
+    hint = "hedgectl recommend LOG -o json prints one"
     if path == "-":
         where, raw = "stdin", sys.stdin.buffer.read()
     else:
@@ -143,8 +144,7 @@ def read_policy(path: str) -> Any:
         try:
             raw = Path(path).read_bytes()
         except OSError as error:
-            raise InputError(f"cannot read the policy: {error.strerror}", where=path) from None
-    hint = "hedgectl recommend LOG -o json prints one"
+            raise InputError(f"cannot read the policy: {error.strerror}", where=path, hint=hint) from None
     if not raw.strip():
         raise InputError("there is no policy: the input is empty", where=where, hint=hint)
     try:

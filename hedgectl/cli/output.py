@@ -25,6 +25,7 @@ _verbose = False
 _color = "auto"
 _deferred: HedgectlError | None = None
 
+_NARROWEST = 60  # columns; below, sentences would be cut to pieces
 FORMATS = ("table", "json", "jsonl", "csv", "md")
 
 
@@ -225,9 +226,10 @@ def _stderr(text: str, end: str = "\n") -> None:
 def _width() -> int:
     """Columns of the terminal; 100 in a pipe, so that a pipe and a file hold the same bytes."""
     if not sys.stdout.isatty():
-        return int(os.environ.get("COLUMNS", "100")) if os.environ.get("COLUMNS", "").isdigit() else 100
+        given = os.environ.get("COLUMNS", "")
+        return max(_NARROWEST, int(given)) if given.isdecimal() and len(given) < 9 else 100
     try:
-        return max(60, os.get_terminal_size(sys.stdout.fileno()).columns)
+        return max(_NARROWEST, os.get_terminal_size(sys.stdout.fileno()).columns)
     except OSError:
         return 100
 

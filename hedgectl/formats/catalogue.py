@@ -171,7 +171,8 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError as fault:
         raise UsageError("the mapping is not UTF-8 text", where=str(path)) from fault
     except OSError as fault:
-        raise InputError(f"cannot read the mapping: {fault.strerror or fault}", where=str(path)) from fault
+        hint = "hedgectl formats --detect LOG writes one to start from"
+        raise InputError(f"cannot read the mapping: {fault.strerror or fault}", where=str(path), hint=hint) from fault
 
 
 def _load_sql(path: Path) -> Format:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hedgectl import place as places
-from hedgectl.errors import InputError
+from hedgectl.errors import InputError, NoRequests
 
 STDIN = "-"
 
@@ -24,7 +24,7 @@ def shown(path: str) -> str:
 def expand(paths: Sequence[str]) -> list[str]:
     """Regular files (and ``-``) in a stable order, each once; directories are walked, hidden files left out.
 
-    Raises InputError when a path or a pattern matches nothing.
+    Raises InputError when a path or a pattern matches nothing, NoRequests when only empty folders are named.
     """
     found: dict[str, None] = {}
     for path in paths:
@@ -34,8 +34,7 @@ def expand(paths: Sequence[str]) -> list[str]:
         if places.is_remote(path):
             found.update(dict.fromkeys(places.find(path)))
         elif os.path.isdir(path):
-            for inner in _walk(path):
-                found[inner] = None
+            found.update(dict.fromkeys(_walk(path)))
         elif os.path.lexists(path):
             found[path] = None
         else:
@@ -48,6 +47,8 @@ def expand(paths: Sequence[str]) -> list[str]:
                     found.update(dict.fromkeys(_walk(match)))
                 else:
                     found[match] = None
+    if not found and paths:
+        raise NoRequests("no requests found", where=", ".join(paths), hint="no log is in there; check the path")
     return list(found)
 
 

@@ -25,6 +25,8 @@ _UNITS: Final[Mapping[str, timedelta]] = {
     "d": timedelta(days=1),
     "w": timedelta(weeks=1),
 }
+_DAY_MS: Final = 86_400_000.0  # longer than anybody waits for an answer: a slip of the unit
+_YEAR_S: Final = 366 * 86_400
 _MAX_ATTEMPTS: Final = 5  # gRPC sends no more whatever it is told; nothing here gains from more
 
 
@@ -127,12 +129,15 @@ class _Reader:
         if default is not ... and not self.has(key):
             return default
         found = self.take(key)
-        if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+        if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) < math.inf:
             raise self.wrong(key, "is not a number")
         if found < low or found > high or (above and found == low):
             least = f"more than {low:g}" if above else f"at least {low:g}"
             raise self.wrong(key, "is out of range", least + ("" if high == math.inf else f", at most {high:g}"))
-        return float(found)
+        try:
+            return float(found)
+        except OverflowError:
+            raise self.wrong(key, "is not a number") from None
 
     def whole(self, key: str, low: int, high: float = math.inf, default: Any = ...) -> Any:
         found = self.number(key, low, high, default)
@@ -197,8 +202,8 @@ def _instant(reader: _Reader, key: str) -> str:
     if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", found):
         raise reader.wrong(key, "is not a time in UTC", hint)
     try:
-        datetime.fromisoformat(found)
-    except ValueError:
+        datetime.fromisoformat(found) + timedelta(seconds=_YEAR_S)  # the latest end of its life
+    except (ValueError, OverflowError):
         raise reader.wrong(key, "is not a time in UTC", hint) from None
     return found
 
@@ -207,6 +212,8 @@ def _duration(reader: _Reader, key: str, default: Any = ...) -> str:
     found: str = reader.text(key, default=default)
     if not _DURATION.fullmatch(found):
         raise reader.wrong(key, "is not a duration", "a whole number and a unit: 30m, 12h, 7d")
+    if len(found) > 12 or seconds(found) > _YEAR_S:
+        raise reader.wrong(key, "is too long", "at most 366d")
     return found
 
 
@@ -279,8 +286,8 @@ def _budget(reader: _Reader) -> doc.Budget:
 
 def _deadline(reader: _Reader) -> doc.Deadline:
     deadline = doc.Deadline(
-        total_ms=reader.number("total_ms", 0, above=True),
-        attempt_ms=reader.number("attempt_ms", 0, default=None, above=True),
+        total_ms=reader.number("total_ms", 0, _DAY_MS, above=True),
+        attempt_ms=reader.number("attempt_ms", 0, _DAY_MS, default=None, above=True),
     )
     if deadline.attempt_ms is not None and deadline.attempt_ms >= deadline.total_ms:
         raise reader.wrong("attempt_ms", f"is not below total_ms {deadline.total_ms:g}")
@@ -310,7 +317,7 @@ def _cancel(reader: _Reader) -> doc.Cancel:
 
 def _hedge(reader: _Reader) -> doc.Hedge:
     trigger = reader.text("trigger", doc.TRIGGERS)
-    delay_ms = reader.number("delay_ms", 0, above=True)
+    delay_ms = reader.number("delay_ms", 0, _DAY_MS, above=True)
     hedge = doc.Hedge(
         trigger=trigger,
         delay_ms=delay_ms,

@@ -14,6 +14,17 @@ from hedgectl.recommend.options import Options, Progress
 from hedgectl.recommend.ready import Ready
 
 
+def _check(cfg: Config) -> None:
+    """Raises UsageError for times that no policy can keep."""
+    floor, ceiling = cfg.get("recommend.floor"), cfg.get("recommend.ceiling")
+    if floor is not None and ceiling is not None and floor > ceiling:
+        where = cfg.origin("recommend.floor")
+        raise UsageError(f"the shortest delay, {floor:g} s, is above the longest, {ceiling:g} s", where=where)
+    if cfg.get("recommend.deadline") == 0:
+        where = cfg.origin("recommend.deadline")
+        raise UsageError("a deadline of 0 s leaves no time to answer", where=where, hint="for example --deadline 20s")
+
+
 def options(
     cfg: Config,
     *,
@@ -26,6 +37,7 @@ def options(
 ) -> Options:
     """The options that the settings fix; the rest keeps its defaults. Raises UsageError for a bad goal."""
     asked: Any = cfg.get("recommend.budget", 0.05)
+    _check(cfg)
     chosen = Options(
         goal=parse_goal(
             cfg.get("recommend.goal"),
