@@ -22,6 +22,7 @@ RETRIES = 5
 _AHEAD = 2  # pieces in hand for each core: enough that none waits, few enough that a stop is quick
 _SLOW = 3.0  # times the median
 _POLL_S = 1.0
+_CONNECTS = 3
 
 
 @contextlib.contextmanager
@@ -52,7 +53,7 @@ def cluster(where: str, cores: int | None = None) -> Iterator[RayTasks]:
     # Ray prints what it has to say of a lost node on stdout, which is for documents
     with contextlib.redirect_stdout(sys.stderr):
         try:
-            ray.init(**options)
+            _connect(ray, options)
         except Exception as error:
             hint = (
                 "is the cluster up, is this its client port (10001), and does it ask for a token (RAY_AUTH_MODE)? "
@@ -63,6 +64,18 @@ def cluster(where: str, cores: int | None = None) -> Iterator[RayTasks]:
         try:
             yield RayTasks(ray)
         finally:
+            ray.shutdown()
+
+
+def _connect(ray: Any, options: dict[str, Any]) -> None:
+    """The server behind a client port forks beside threads of its own, and now and then what it starts for us dies of that."""
+    for left in reversed(range(_CONNECTS)):
+        try:
+            ray.init(**options)
+            return
+        except RuntimeError as error:
+            if not left or "client server failed" not in str(error):
+                raise
             ray.shutdown()
 
 
