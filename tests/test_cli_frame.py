@@ -125,6 +125,22 @@ def test_every_schema_is_a_schema() -> None:
         assert json.loads(run("config", "schema", kind).stdout) == loaded if kind == "policy.v1" else True
 
 
+def test_settings_are_a_document_with_a_schema(tmp_path: Path) -> None:
+    from jsonschema import validate
+
+    from hedgectl import schemas
+
+    text = '[recommend]\nbudget = "3%"\nsegments = ["pro", "free"]\n[daily]\nwindow = "7d"\n[prices."m"]\ninput_per_mtok = 1.5\n'
+    (tmp_path / "hedgectl.toml").write_text(text)
+    document = json.loads(run("config", "show", "-o", "json", cwd=tmp_path, env={"HEDGECTL_TZ": "Asia/Tokyo"}).stdout)
+    validate(document, schemas.load("config"))
+    found = {s["setting"]: (s["value"], s["origin"]) for s in document["settings"]}
+    assert found["recommend.budget"] == (0.03, "hedgectl.toml:2")
+    assert found["daily.window"][0] == 7 * 86_400
+    assert found["tz"] == ("Asia/Tokyo", "HEDGECTL_TZ")
+    assert found["engine.replicas"] == (None, "default")
+
+
 def test_out_writes_the_same_bytes_as_stdout(tmp_path: Path) -> None:
     piped = run("config", "show", "-o", "json", cwd=tmp_path)
     written = run("config", "show", "-o", "json", "-O", "x.json", cwd=tmp_path)
