@@ -16,7 +16,7 @@ from hedgectl.store import Store
 CHUNK_BYTES = 48 << 20
 """Text handed to DuckDB at once; small files are put together up to it. Planning a format's query costs as much as 5 MB of log."""
 
-WIDE_CHUNK_BYTES = 12 << 20
+WIDE_CHUNK_BYTES = 24 << 20
 """The same for a format that keeps its rows between two steps: they take many times the memory of the text."""
 
 

@@ -38,7 +38,15 @@ WITH x AS (
         "cd_ms_body_beg": "VARCHAR", "cd_us_rx_body_beg_to_end": "VARCHAR"}') AS v
     FROM raw
 ), t AS (
-    SELECT line, record, v,
+    -- the record's text ends here: what comes later is gathered over all rows, and would carry it along
+    SELECT line, record,
+           coalesce(to_text(v.x_request_id), to_text(v."x-request-id"), to_text(v.request_id), to_text(v.stream_id)) AS request_id,
+           to_text(v.session_id) AS turn_id, to_text(v.upstream_host) AS host, to_text(v.model) AS model,
+           coalesce(to_text(v.route_name), to_text(v.path), to_text(v."x-envoy-origin-path")) AS route,
+           coalesce(to_text(v.tenant), to_text(v.segment)) AS segment, present(v.method) AS method,
+           to_count(v.prompt_tokens) AS prompt_tokens, to_count(v.completion_tokens) AS completion_tokens,
+           to_count(v.bytes_received) AS request_bytes, to_count(v.bytes_sent) AS response_bytes,
+           to_count(v.upstream_wire_bytes_received) AS wire_bytes, us_ns(v.cd_us_rx_body_beg_to_end) AS body_to_end_ns,
            coalesce(s_ns(v.start_epoch), time_ns(present(v.start_time))) AS start_ns,
            is_naive(present(v.start_time)) AND s_ns(v.start_epoch) IS NULL AS naive,
            coalesce(us_ns(v.cd_total), ms_ns(v.duration)) AS total_ns,
@@ -68,7 +76,7 @@ WITH x AS (
     SELECT *, coalesce(attempts, 1) >= 2 AS again,
            -- overlapping attempts and the first one answered: its own send is the answer's, and the wire counter is the copy's
            coalesce(attempts, 1) >= 2 AND sent_ns IS NOT NULL AND lost_ns <= 2000000 AND to_headers_ns > 5000000
-               AND coalesce(to_count(v.upstream_wire_bytes_received) = 0, true) AS primary_won
+               AND coalesce(wire_bytes = 0, true) AS primary_won
     FROM s
 ), g AS (
     -- in a log with hedged rows that the primary won, none of them can have answered before the hedge delay: a copy sent about then or
@@ -88,11 +96,11 @@ WITH x AS (
 )
 SELECT line, record,
        CASE WHEN start_ns IS NULL AND total_ns IS NULL THEN 'not_request'
-            WHEN present(v.method) IS NOT NULL AND v.method NOT IN ('POST', 'PUT') THEN 'not_request'
+            WHEN method NOT IN ('POST', 'PUT') THEN 'not_request'
             WHEN start_ns IS NULL OR total_ns IS NULL OR total_ns < 0 OR total_ns > 86400000000000 OR state IS NULL THEN 'reject'
             ELSE 'attempt' END AS kind,
        CASE WHEN start_ns IS NULL AND total_ns IS NULL THEN 'no_request_field'
-            WHEN present(v.method) IS NOT NULL AND v.method NOT IN ('POST', 'PUT') THEN 'not_a_generation'
+            WHEN method NOT IN ('POST', 'PUT') THEN 'not_a_generation'
             WHEN start_ns IS NULL THEN 'bad_time'
             WHEN total_ns IS NULL THEN 'bad_duration'
             WHEN total_ns < 0 THEN 'negative_duration'
@@ -103,14 +111,14 @@ SELECT line, record,
            CASE WHEN copy_won AND k = 0 THEN 'hedge_inferred' END,
            CASE WHEN again AND sent_ns IS NULL AND answered THEN 'attempt_times_unknown' END,
            CASE WHEN streamed AND body_ns IS NULL AND to_headers_ns IS NOT NULL AND answered THEN 'first_byte_only' END), '') AS note,
-       coalesce(to_text(v.x_request_id), to_text(v."x-request-id"), to_text(v.request_id), to_text(v.stream_id)) AS request_id,
+       request_id,
        TRY_CAST(CASE WHEN again THEN k ELSE 0 END AS INTEGER) AS attempt_no,
        CASE WHEN k = 0 THEN 'primary' WHEN hedged THEN 'hedge' ELSE 'retry' END AS cause,
-       to_text(v.session_id) AS turn_id,
-       CASE WHEN answered THEN regexp_replace(to_text(v.upstream_host), '^tcp://', '') END AS replica,
-       to_text(v.model) AS model,
-       coalesce(to_text(v.route_name), to_text(v.path), to_text(v."x-envoy-origin-path")) AS route,
-       coalesce(to_text(v.tenant), to_text(v.segment)) AS segment,
+       turn_id,
+       CASE WHEN answered THEN regexp_replace(host, '^tcp://', '') END AS replica,
+       model,
+       route,
+       segment,
        'edge' AS observer,
        -- what an attempt that is not in the row did is not known: it carries the request's start and, if its end is known, a duration
        CASE WHEN answered THEN start_ns + lag_ns ELSE start_ns END AS arrival_ns,
@@ -123,15 +131,15 @@ SELECT line, record,
        CASE WHEN answered AND to_headers_ns BETWEEN lag_ns AND total_ns + 1000000 THEN to_headers_ns - lag_ns END AS headers_ns,
        CASE WHEN answered AND pool_ns BETWEEN 0 AND total_ns + 1000000 THEN pool_ns END AS queue_ns,
        CASE WHEN answered AND pool_ns BETWEEN 0 AND total_ns + 1000000 THEN 'measured' END AS queue_basis,
-       CASE WHEN answered AND streamed AND body_ns IS NOT NULL AND us_ns(v.cd_us_rx_body_beg_to_end) BETWEEN 0 AND total_ns
-            THEN us_ns(v.cd_us_rx_body_beg_to_end) END AS decode_ns,
-       CASE WHEN answered AND streamed AND body_ns IS NOT NULL AND us_ns(v.cd_us_rx_body_beg_to_end) BETWEEN 0 AND total_ns
+       CASE WHEN answered AND streamed AND body_ns IS NOT NULL AND body_to_end_ns BETWEEN 0 AND total_ns
+            THEN body_to_end_ns END AS decode_ns,
+       CASE WHEN answered AND streamed AND body_ns IS NOT NULL AND body_to_end_ns BETWEEN 0 AND total_ns
             THEN 'measured' END AS decode_basis,
        CAST(1000000 AS BIGINT) AS resolution_ns,
-       to_count(v.prompt_tokens) AS prompt_tokens,
-       CASE WHEN answered THEN to_count(v.completion_tokens) END AS completion_tokens,
-       to_count(v.bytes_received) AS request_bytes,
-       CASE WHEN answered THEN to_count(v.bytes_sent) END AS response_bytes,
+       prompt_tokens,
+       CASE WHEN answered THEN completion_tokens END AS completion_tokens,
+       request_bytes,
+       CASE WHEN answered THEN response_bytes END AS response_bytes,
        CASE WHEN answered THEN state WHEN hedged THEN 'censored' ELSE 'error' END AS status,
        CASE WHEN answered AND code > 0 THEN code END AS http_status,
        CASE WHEN NOT answered THEN CASE WHEN hedged THEN 'loser' ELSE 'upstream' END

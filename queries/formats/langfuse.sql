@@ -27,7 +27,7 @@ WITH r AS (
     SELECT line, record, CASE WHEN list IS NULL THEN coalesce(v.startTime, v.start_time) IS NOT NULL ELSE list <> '[]' END AS observed,
            unnest(CASE WHEN list <> '[]' THEN from_json(list, '[' || langfuse_fields() || ']') ELSE [v] END) AS v
     FROM l
-), c AS MATERIALIZED (
+), c AS (
     SELECT line, record, observed, v.name AS name, v.type AS type,
            to_text(coalesce(v.traceId, v.trace_id)) AS trace_id, to_text(v.id) AS span_id,
            to_text(coalesce(v.parentObservationId, v.parent_observation_id)) AS parent_id,
@@ -49,9 +49,9 @@ WITH r AS (
            TRY(from_json(CASE WHEN coalesce(v.modelParameters, v.model_parameters)[1] = '{' THEN coalesce(v.modelParameters, v.model_parameters) END,
                '{"stream": "VARCHAR"}')) AS parameters,
            coalesce(v.model, v.providedModelName, v.provided_model_name) AS model,
-           json_keys(valid_json(coalesce(v.toolDefinitions, v.tool_definitions))) AS tools
+           TRY(json_keys(CASE WHEN coalesce(v.toolDefinitions, v.tool_definitions)[1] = '{' THEN coalesce(v.toolDefinitions, v.tool_definitions) END)) AS tools
     FROM o
-), e AS MATERIALIZED (
+), e AS (
     SELECT *, span_role_word(type) AS said, {
         'request_id': CAST(NULL AS VARCHAR), 'model': present(model), 'provider': CAST(NULL AS VARCHAR), 'replica': CAST(NULL AS VARCHAR),
         -- cached input is counted apart: the prompt is the sum of what begins with input
@@ -68,7 +68,7 @@ WITH r AS (
         'n_choices': CAST(NULL AS INTEGER), 'http_status': TRY_CAST(nullif(regexp_extract(why, '\b([45]\d\d)\b', 1), '') AS INTEGER),
         'cost': to_money(coalesce(costs.total, costs.total_cost)), 'tool': CAST(NULL AS VARCHAR)} AS work
     FROM c
-), f AS MATERIALIZED (
+), f AS (
     SELECT *, CASE WHEN said <> 'other' THEN said WHEN parent_id IS NULL AND trace_id IS NOT NULL AND end_ns IS NOT NULL AND upper(type) = 'SPAN' THEN 'root' ELSE 'other' END AS role,
            span_fault(start_ns, end_ns) AS fault, span_state(bad, why) AS state, span_failure(bad, why) AS failure,
            span_ttft(start_ns, end_ns, first_ns, CAST(NULL AS BIGINT), work.completion_tokens) AS ttft
