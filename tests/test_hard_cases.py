@@ -306,6 +306,7 @@ def test_a_bare_number_needs_the_users_word_for_its_unit(run: Any, tmp_path: Pat
         _, out, _ = run("ingest", log, *unit, "--db", db, "-o", "json")
         document = json.loads(out)
         assert [r["reason"] for r in document["files"][0]["rejects"]] == refused
+        assert [n["code"] for n in document["notes"]] == ["rejected"], "what was rejected is not doubted once more"
         _, out, _ = run("sql", query, "--db", db, "-o", "jsonl")
         found = [tuple(json.loads(line).values()) for line in out.splitlines()]
         assert len(found) == number
