@@ -66,8 +66,10 @@ class Evidence:
 
 def gather(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, metric: Metric, seed: int) -> Evidence:
     """Reads the prepared tables; raises nothing for thin or empty logs."""
-    found = decompose.columns(con, "decompose/diagnosis_row")
-    rows = {k: np.asarray(np.ma.filled(np.ma.asarray(v).astype(np.float64), np.nan)) for k, v in found.items()}
+    rows = {
+        name: np.asarray(np.ma.filled(np.ma.asarray(values).astype(np.float64), np.nan))
+        for name, values in decompose.columns(con, "decompose/diagnosis_row").items()
+    }
     status, weight = rows["status"], rows["weight"]
     time = rows[f"{metric}_ns"]
     fine = (status == 0) & np.isfinite(time)
@@ -99,6 +101,7 @@ def gather(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, metric:
     timed = np.isfinite(served["arrival_ns"])
     origin = float(served["arrival_ns"][timed].min()) if timed.any() else 0.0
     count = comovement.episodes((served["arrival_ns"][timed] - origin) / 1e9, slow[timed]) if timed.any() else 0
+    del rows, served, pieces  # of a million requests a third of a gigabyte; what follows reads its own columns
     seen = _attempts(con, metric, limit, usual, prepared, seed)
     load = workload.load(con).requests
     return Evidence(
