@@ -6,6 +6,7 @@ pauses decode. Else a step also computes up to `chunk - n` prompt tokens and tak
 nobody decodes: a prompt takes as many steps as it has such pieces, and at least one, after the step under way.
 Between two events all rates are constant, so nothing is done per token: dV = dt / (slowness * step). A prefill without
 work is over as it starts and is no event of its own.
+A sequence holds the cache of its prompt and its whole answer from admission on; growth with preemption is not modelled.
 """
 
 # The records have no static types: everything read from one is Any.
