@@ -260,8 +260,6 @@ def _matched(fmt: Format, sample: Sample) -> tuple[int, int]:
     if not wanted:
         return 0, 0
     if fmt.input == "text":
-        if sample.container == "json" and len(sample.records) >= len(sample.lines):
-            return 0, len(sample.lines)  # where each line is an object, searching them takes longer than all else
         # a term that looks back and forth takes minutes on a line of a megabyte, and such a line is no access log
         return sum(all(t.holds({}, line[:_LINE_START]) for t in wanted) for line in sample.lines), len(sample.lines)
     if fmt.input != "json" and fmt.input != sample.container:
@@ -285,7 +283,11 @@ def detect(
         )
     refuse_aggregates(sample, where=where)
     known = load_all() if formats is None else formats
-    counts = {name: _matched(fmt, sample) for name, fmt in known.items()}
+    # where each line is an object it is searched as text only if nothing else fits: that takes longer than all the rest
+    objects = sample.container == "json" and len(sample.records) >= len(sample.lines)
+    counts = {n: _matched(fmt, sample) for n, fmt in known.items() if not (objects and fmt.input == "text")}
+    if objects and not any(hit for hit, _ in counts.values()):
+        counts = {n: _matched(fmt, sample) for n, fmt in known.items() if fmt.input == "text"}
     best = max((hit for hit, _ in counts.values()), default=0)
     fits = [name for name, (hit, _) in counts.items() if hit and hit >= best * RIVAL]
     if not fits:

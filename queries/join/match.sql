@@ -35,7 +35,7 @@ numbered AS (
     FROM begun
 ),
 inner_call AS (
-    SELECT *, first_value(inner_row) OVER (PARTITION BY id, replica, call ORDER BY e2e_ns DESC NULLS LAST, inner_row) AS longest
+    SELECT *, first_value(inner_row) OVER (PARTITION BY id, replica, call ORDER BY e2e_ns DESC NULLS LAST, status = 'ok' DESC, arrival_ns, inner_row) AS longest
     FROM numbered
 ),
 pair AS (
