@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 def note(code: str, text: str, *, level: str = "info", share: float | None = None) -> dict[str, Any]:
     """The shared note piece: `code` is stable, `text` is for people."""
     return {"code": code, "level": level, "share": None if share is None else round(share, 6), "text": text}
+
+
+def doubts(notes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The texts of those notes that are warnings: what --strict minds."""
+    return [str(n["text"]) for n in notes if n["level"] in ("warning", "error")]
 
 
 def of_skew(share: float, behind: Mapping[str | None, int], telling: bool) -> list[dict[str, Any]]:

@@ -153,11 +153,12 @@ def _check_magic(path: Path, *, read_only: bool) -> None:
         return  # DuckDB says why
     # an empty file is a new database to whoever may write
     if path.is_file() and (head or read_only) and head[8:] != b"DUCK":
-        raise InputError(
-            "not a DuckDB database",
-            where=str(path),
-            hint="give the file that hedgectl ingest wrote, or a new name; a log is given without --db",
-        )
+        raise _no_database(str(path))
+
+
+def _no_database(target: str) -> InputError:
+    hint = "give the file that hedgectl ingest wrote, or a new name; a log is given without --db"
+    return InputError("not a DuckDB database", where=target, hint=hint)
 
 
 def _open_failure(error: Exception, target: str, memory_limit: str | None) -> HedgectlError:
@@ -175,9 +176,7 @@ def _open_failure(error: Exception, target: str, memory_limit: str | None) -> He
     if "different configuration" in text:
         return BusyError("the database is already open in this process with other settings", where=target)
     if "not a valid DuckDB database" in text or "magic bytes" in text or "Serialization Error" in text:
-        return InputError(
-            "not a DuckDB database", where=target, hint="give the file that hedgectl ingest wrote, or a new name"
-        )
+        return _no_database(target)
     if "newer version" in text or "version number" in text:
         return InputError(
             "written by a newer DuckDB", where=target, hint="update hedgectl, or ingest the logs into a new file"

@@ -11,6 +11,7 @@ import typer
 from hedgectl.cli import opening, output
 from hedgectl.cli.options import On, Printing, Source, grouped
 from hedgectl.errors import NoRequests, UsageError
+from hedgectl.notes import doubts
 
 _HELP = """Read logs into a database. Running it again reads only what is new; every line is accounted for.
 
@@ -98,5 +99,5 @@ def ingest(
                 raise
             doc = nothing.document
             output.fail_after(nothing)
-    opening.strict(source, opening.doubts(doc["notes"]))
+    opening.strict(source, doubts(doc["notes"]))
     printing.show(doc)

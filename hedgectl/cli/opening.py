@@ -10,6 +10,7 @@ from hedgectl import config
 from hedgectl.cli import output
 from hedgectl.cli.options import Printing, Source
 from hedgectl.errors import NotEnoughData, UsageError
+from hedgectl.notes import doubts
 
 if TYPE_CHECKING:
     from hedgectl.analysis import Logs, Opened
@@ -123,11 +124,6 @@ def in_doubt(found: Opened) -> list[str]:
     if found.ingested is not None:
         return doubts(found.ingested["notes"]) + said
     return ([f"rejected when read: {found.rejected}"] if found.rejected else []) + said
-
-
-def doubts(notes: Sequence[dict[str, Any]]) -> list[str]:
-    """The texts of the notes that are warnings."""
-    return [n["text"] for n in notes if n["level"] in ("warning", "error")]
 
 
 def strict(source: Source, found: Sequence[str]) -> None:

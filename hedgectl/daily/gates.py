@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hedgectl.notes import doubts
 from hedgectl.policy import PolicyDocument, ScopePolicy
 
 COVERAGE_FALL = 0.10  # share of requests that a field may lose against the day the old policy was made
@@ -55,9 +56,9 @@ def judge(
 
 def strict(notes: Sequence[Mapping[str, Any]]) -> Gate:
     """The gate of --strict: nothing that was read and nothing about the selected rows is in doubt."""
-    doubts = [str(n["text"]) for n in notes if n["level"] in ("warning", "error")]
-    text = f"--strict: {'; '.join(doubts)}" if doubts else "no warning about the data"
-    return Gate("strict", not doubts, float(len(doubts)), 0.0, text)
+    found = doubts(notes)
+    text = f"--strict: {'; '.join(found)}" if found else "no warning about the data"
+    return Gate("strict", not found, float(len(found)), 0.0, text)
 
 
 def failed(gates: Sequence[Gate]) -> list[Gate]:

@@ -70,9 +70,7 @@ class FieldMap:
     fields: dict[str, Source]
     keys: dict[str, Key]
     constants: dict[str, Any] = field(default_factory=dict)
-    left_out: dict[str, Any] = field(
-        default_factory=dict
-    )  # what it means that a row leaves a parameter of the request out
+    left_out: dict[str, Any] = field(default_factory=dict)  # meaning of a request's parameter that is left out
     only: dict[str, tuple[str, ...]] = field(default_factory=dict)
     skip: dict[str, tuple[str, ...]] = field(default_factory=dict)
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -26,7 +26,6 @@ STICKY = Rule(
     "sticky_session", "=", False, "its router sends a copy to the same replica, or it starts there without the cache"
 )
 # The share above which a prompt lives off one replica's cache: a copy elsewhere computes it all again.
-# What is at stake is its price, and a prompt of which no cached part is known is priced in full: no reason to leave it out.
 _CACHED = Rule("cached_ratio", "<", 0.9, "a copy on another replica loses the prompt cache and computes it all again")
 
 _OPERATE = {
@@ -90,7 +89,7 @@ def notes(workload: Workload, rules: Sequence[Rule]) -> list[dict[str, Any]]:
         )
     for rule in rules:
         column = _column(workload, rule.field)
-        if column is None or rule.field == _CACHED.field:
+        if column is None:
             continue
         unknown = float(np.mean(_unknown(column)))
         if unknown > 0:
@@ -132,8 +131,6 @@ def _satisfied(workload: Workload, rule: Rule) -> Bools | None:
     column = _column(workload, rule.field)
     if column is None:
         return None
-    if rule.field == _CACHED.field:
-        column = np.where(_unknown(column), 0.0, column)
     known = ~_unknown(column)
     if rule.op in ("in", "not_in"):
         values = rule.value if isinstance(rule.value, tuple) else (str(rule.value),)
@@ -172,9 +169,11 @@ def _column(workload: Workload, name: str) -> NDArray[Any] | None:
         texts = np.array([*names, ""], dtype=str)[np.where(codes < 0, len(names), codes)]
         return texts if bool(np.any(codes >= 0)) else None
     if name == "cached_ratio":
+        # What is at stake is the copy's price, and a prompt of which no cached part is known is priced in full: no reason to
+        # leave it out.
         good = (w.prompt_tokens > 0) & (w.cached_tokens >= 0)
-        values = np.where(good, w.cached_tokens / np.maximum(w.prompt_tokens, 1), np.nan)
-    elif name in (
+        return np.where(good, w.cached_tokens / np.maximum(w.prompt_tokens, 1), 0.0) if bool(good.any()) else None
+    if name in (
         "streamed",
         "tools_offered",
         "cache_hit",
@@ -188,9 +187,8 @@ def _column(workload: Workload, name: str) -> NDArray[Any] | None:
     ):
         raw = getattr(w, name)
         values = np.where(raw < 0, np.nan, raw).astype(np.float64)
-    else:
-        return None  # a provider is not part of a workload
-    return values if bool(np.isfinite(values).any()) else None
+        return values if bool(np.isfinite(values).any()) else None
+    return None  # a provider is not part of a workload
 
 
 def _shown(value: Any) -> str:

@@ -242,7 +242,7 @@ def _run_record(jobs: Jobs, law: Law, rule: Rule) -> Any:
         g[f"below_{name}"] = _finite(rule.suppress_below.get(name, 0.0))
     watched = {*rule.suppress, *rule.suppress_below}
     g["watch_fleet"] = bool(watched & {"running", "waiting", "kv_usage", "reserved"})
-    for name in layout.WATCHED[1:]:
+    for name in layout.WATCHED:
         g[f"watch_{name}"] = name in watched
     if rule.choices and jobs.choices.shape[1] != rule.choices:
         raise ValueError(f"Jobs.choices has {jobs.choices.shape[1]} columns, Rule.choices asks for {rule.choices}")

@@ -24,14 +24,13 @@ AS_LOGGED, RANDOM, LEAST_OUTSTANDING = range(3)
 # timers, in the order in which they are served at one instant
 T_CANCEL, T_ENQUEUE, T_ERROR, T_ATTEMPT, T_DEADLINE, T_HEDGE = range(6)
 
+SIGNALS = ("queue_age", "running", "waiting", "kv_usage", "reserved", "slow", "errors", "hedges")
 WATCHED = (
-    "fleet",
     "kv_usage",
     "slow",
     "errors",
     "hedges",
-)  # what takes work to follow, and is only if a limit asks for it
-SIGNALS = ("queue_age", "running", "waiting", "kv_usage", "reserved", "slow", "errors", "hedges")
+)  # those that take work of their own, done only if a limit asks for them
 
 ATTEMPT = np.dtype(
     [
@@ -148,6 +147,7 @@ RUN = np.dtype(
         ("healthy_limit", "f8"),
         *((f"above_{name}", "f8") for name in SIGNALS),  # no copy while the signal is above; inf = off
         *((f"below_{name}", "f8") for name in SIGNALS),  # no copy while it is below; 0 = off
+        ("watch_fleet", "i8"),  # whether any limit is set on what the replicas together hold
         *((f"watch_{name}", "i8") for name in WATCHED),  # whether any such limit is set
         ("cancel", "i8"),
         ("routing", "i8"),
