@@ -28,13 +28,8 @@ if "file_size" in options:
 if options.get("obey_modes"):
     from rights import obey_file_modes
     obey_file_modes()
-left = options.get("hold_at", 0)  # pieces until it waits for a line that never comes
 def progress(path, read, size):
-    global left
     print(path, flush=True)
-    left -= 1
-    if left == 0:
-        sys.stdin.readline()
 try:
     with connect(Path(options["db"]) if options["db"] else None) as store:
         document = ingesting.ingest(store, sys.argv[2:], progress=progress if options.get("progress") else None)
@@ -61,7 +56,7 @@ def test_killed_in_the_middle_nothing_is_half_written_and_nothing_is_read_twice(
     folder.mkdir()
     for n in range(30):
         (folder / f"{n:02d}.jsonl").write_text(lines(range(n * 4, n * 4 + 4), ids=False))
-    with start({"db": str(db), "progress": True, "batch_files": 3, "hold_at": 14}, folder) as process:
+    with start({"db": str(db), "progress": True, "batch_files": 3}, folder) as process:
         assert process.stdout is not None
         for _ in range(14):
             process.stdout.readline()
