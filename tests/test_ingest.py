@@ -10,7 +10,7 @@ import pytest
 import zstandard
 from ingest_logs import counts, lines, query, read, row
 
-from hedgectl.errors import InputError, UsageError
+from hedgectl.errors import ExitCode, HedgectlError, InputError, UsageError
 from hedgectl.ingest import ingest
 from hedgectl.store import connect
 
@@ -291,6 +291,15 @@ def test_a_faulty_query_of_a_format_is_a_usage_error_and_a_faulty_value_a_reject
         got = stage.take().counts()[0]
         assert (got.accepted, got.rejected) == (4, 2)
         assert [(line, reason) for line, reason, _ in got.rejects] == [(3, "format_error"), (5, "format_error")]
+        # on every record: one clear word instead of a run for each of them
+        texts = ['{"n": "x"}'] * 5000
+        stage.add(fragile, Piece(0, Step(0, 5000, texts=texts, lines=list(range(1, 5001)), records=[0] * 5000)))
+        with pytest.raises(
+            HedgectlError, match="fragile fails on every record: Conversion Error: Could not convert"
+        ) as e:
+            stage.take().counts()
+        assert e.value.code == ExitCode.FAILED
+        assert "--map" in str(e.value.hint)
         stage.add(broken, Piece(0, Step(0, 1, texts=["{}"], lines=[1], records=[0])))
         with pytest.raises(UsageError, match="broken"):
             stage.take().counts()

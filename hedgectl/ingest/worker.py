@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgectl import sql
-from hedgectl.errors import UsageError
+from hedgectl.errors import HedgectlError, UsageError
 from hedgectl.formats.catalogue import Format
 from hedgectl.ingest.arrow import Feed
 from hedgectl.ingest.counts import LINE_MASK, SLOT_BITS, Counts, Piece
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # which lines of a file are searched for a field that stands twice: all of the first ones, then every so-manieth
 _KEYS_OF, _KEYS_EVERY = 5_000, 50
+_PROBES = 8  # records, spread over a job, that must not all fail if it is the values and not the format
 _ATTEMPT, _TOOL, _REJECT, _OTHER = 0, 1, 2, 3
 
 
@@ -144,11 +145,13 @@ class Worker:
                     count.open_line = step.lines[-1]
         return gathered.done(), opened
 
-    def _insert(self, fmt: Format, table: str, records: Records, *, in_order: bool = False) -> dict[str, Any]:
+    def _insert(
+        self, fmt: Format, table: str, records: Records, *, in_order: bool = False, part: bool = False
+    ) -> dict[str, Any]:
         """Runs the format; its rows as numpy columns line, record, kind, reason. Invalid JSON is left out.
 
         ``in_order`` says that the records are whole lines in rising order, so that no other job has rows between the first and
-        the last.
+        the last; ``part`` that they are a part of those of a job that failed.
         """
         if not len(records):
             return {"line": records.lines, "record": records.records, "kind": np.zeros(0, np.int8)}
@@ -167,7 +170,28 @@ class Worker:
                 return self._run(table, records, in_order=in_order)
             except sql_error() as error:
                 _give_up_if_not_data(error, fmt)
+        if not part:
+            self._give_up_if_all_fail(fmt, records)
         return self._by_halves(fmt, table, records, in_order=in_order)
+
+    def _give_up_if_all_fail(self, fmt: Format, records: Records) -> None:
+        """A format that fails on every record is at fault itself: halving would run it on each of a million alone."""
+        seen = np.flatnonzero(~records.empty())
+        if len(seen) < _PROBES:
+            return
+        failure = None
+        for i in seen[np.linspace(0, len(seen) - 1, _PROBES).astype(int)].tolist():
+            self._feed.parts = records.cut(i, i + 1).parts
+            try:
+                self._con.execute(sql.text("ingest/hashed")).fetchall()
+                return
+            except sql_error() as error:
+                failure = error
+        raise HedgectlError(
+            f"the format {fmt.name} fails on every record: {str(failure).splitlines()[0]}",
+            where=str(fmt.path),
+            hint="this is a fault of the format and not of the log: report it with one record, or read the log with --map",
+        ) from failure
 
     def _run(self, table: str, records: Records, *, in_order: bool) -> dict[str, Any]:
         statement = f"INSERT INTO stage.{table} {sql.text('ingest/hashed')}"
@@ -211,7 +235,8 @@ class Worker:
             }
         half = len(records) // 2
         parts = [
-            self._insert(fmt, table, records.cut(a, b), in_order=in_order) for a, b in ((0, half), (half, len(records)))
+            self._insert(fmt, table, records.cut(a, b), in_order=in_order, part=True)
+            for a, b in ((0, half), (half, len(records)))
         ]
         names = ("line", "record", "kind", "reason")
         return {name: np.concatenate([_column(part, name) for part in parts]) for name in names}
