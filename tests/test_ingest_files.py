@@ -8,6 +8,7 @@ import json
 import shutil
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ingest_logs import counts, lines, query, read, row
@@ -27,6 +28,10 @@ def total(db: Path) -> tuple[int, ...]:
     assert got[0] == sum(got[1:])
     assert query(db, "SELECT (SELECT count(*) FROM attempt), (SELECT count(*) FROM reject)") == [(got[1], got[4])]
     return tuple(int(x) for x in got)
+
+
+def noted(document: dict[str, Any], code: str) -> list[str]:
+    return [n["text"] for n in document["notes"] if n["code"] == code]
 
 
 @IDS
@@ -253,3 +258,10 @@ def test_a_request_of_several_lines_is_not_cut_where_a_block_or_a_batch_ends(
     assert rows == [(f"cmpl-{n:04}", 60_000_000_000) for n in range(40)]
     assert got["totals"]["lines"] == 80
     assert got["totals"]["rejected"] == 0
+    assert not noted(got, "cut_file")
+    # beyond what is held as a whole it is cut, which is told
+    monkeypatch.setattr(stage, "WHOLE_BYTES", 3000)
+    with connect(None) as store:
+        got = ingesting.ingest(store, [str(log)])
+    assert noted(got, "cut_file")[0].endswith("told in part: 1 file")
+    assert got["totals"]["lines"] == 80

@@ -299,6 +299,7 @@ class _Run:
                 self._ledger.write(con, [e for e in entries.values() if e.lines])
             self.notes.update(notes)
             self.notes["bad_utf8"] += sum(count.bad_utf8 for count in counts.values())
+            self.notes["cut_file"] += len(staged.cut)
             self.notes["field_twice"] += sum(count.named_twice for count in counts.values())
         self._stage.clear(staged)
         self._ledger.batch_id += 1

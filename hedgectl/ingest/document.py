@@ -22,6 +22,7 @@ _SHOWN_NAMES = 8
 
 _TEXTS = {
     "bad_utf8": "bytes that are not UTF-8, shown as \\xNN: {n}",
+    "cut_file": "longer than 128 MB, read in pieces where requests take several lines: one under way at such a place is told in part: {n}",
     "field_twice": "a field stands twice in one record, the first one counts: {n} seen",
     "id_reused": "attempt ids that stand for more than one content, all rows kept: {n}",
     "naive_time": "times without a zone, read in {tz} (set --tz to change): {n}",
@@ -34,6 +35,8 @@ _TEXTS = {
     "component_out_of_range": "a part longer than the whole, so that part is unknown: {n}",
 }
 """Note codes in words; a code that is not here is shown as it is."""
+
+_COUNTED = {"bad_utf8": "line", "cut_file": "file"}
 
 _INFO = ("naive_time", "cross_clock")
 
@@ -255,7 +258,7 @@ def _notes(
         )
     for code, n in sorted(codes.items()):
         if n:
-            number = f"{n} {'line' if code == 'bad_utf8' else 'row'}{'' if n == 1 else 's'}"
+            number = f"{n} {_COUNTED.get(code, 'row')}{'' if n == 1 else 's'}"
             text = (_TEXTS.get(code) or note_texts().get(code, code.replace("_", " ")) + ": {n}").format(
                 n=number, tz=tz or "UTC"
             )

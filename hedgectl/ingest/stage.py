@@ -31,6 +31,7 @@ class Staged:
     formats: dict[str, Format] = field(default_factory=dict)
     tables: dict[str, str] = field(default_factory=dict)
     jobs: list[Future[dict[int, Counts]]] = field(default_factory=list)
+    cut: set[int] = field(default_factory=set)  # slots of files that were too long to be read as a whole
 
     def counts(self) -> dict[int, Counts]:
         """Waits for the jobs; counts by slot. Raises what a thread raised."""
@@ -53,6 +54,7 @@ class Stage:
         self._room = threading.Semaphore(threads)
         self._pending: dict[str, list[Piece]] = {}
         self._pending_bytes: dict[str, int] = {}
+        self._last_cut: int | None = None  # the file that has gone to a thread while it may go on
         self._staged = Staged()
         self._made = 0
         self._free: dict[str, list[str]] = {}  # empty tables by format
@@ -70,11 +72,16 @@ class Stage:
         enough = WIDE_CHUNK_BYTES if "MATERIALIZED" in fmt.select_sql else CHUNK_BYTES * 7 // 8
         total = self._pending_bytes.get(fmt.name, 0)
         if fmt.one_row == "part":
+            if piece.slot == self._last_cut and not total and piece.size:
+                self._staged.cut.add(piece.slot)
+            self._last_cut = None
             # a request may begin in one block and end in the next: the file stays together
             if total >= enough and self._pending[fmt.name][-1].slot != piece.slot:
                 self._submit(fmt)
                 total = 0
             enough = WHOLE_BYTES
+            if total + piece.size >= enough:
+                self._last_cut = piece.slot
         self._pending.setdefault(fmt.name, []).append(piece)
         self._pending_bytes[fmt.name] = total + piece.size
         if total + piece.size >= enough:
@@ -94,7 +101,7 @@ class Stage:
         """The batch so far, which the threads may still work on; what is added from now on is the next one."""
         for fmt in list(self._staged.formats.values()):
             self._submit(fmt)
-        staged, self._staged = self._staged, Staged()
+        staged, self._staged, self._last_cut = self._staged, Staged(), None
         return staged
 
     def clear(self, staged: Staged) -> None:
