@@ -12,11 +12,18 @@ a failed request's 0 is no time; a timeout is a lower bound            test_load
 a k6 request is nine points                                            test_k6_points_of_one_request_are_one_row
 two encodings of vegeta                                                test_vegeta_is_the_same_in_both_encodings
 Ray Serve's text log: a hung-up stream is 200, messages over lines     test_ray_serve_text
+the proxy's line does not name the replica                             test_ray_serve_text_names_the_replica_that_stands_...
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from format_rows import Row, attempts, read_text, rows, samples
+from ingest_logs import read
+
+from hedgectl import analysis
+from hedgectl.decompose import Selection
 
 
 def sample(name: str) -> list[Row]:
@@ -104,11 +111,25 @@ def test_vegeta_is_the_same_in_both_encodings() -> None:
     assert calls("vegeta_json") == calls("vegeta_csv")
 
 
+def test_ray_serve_text_names_the_replica_that_stands_in_the_same_log_or_in_its_own(tmp_path: Path) -> None:
+    (console,) = [r for r in calls("ray_serve_text") if r["request_id"] == "a-8"]
+    assert (console["replica"], console["pool"], console["route"]) == ("k2x9q0ab", "llm_Tiny", "/v1")
+    got = read(*samples("ray_serve_text"), *samples("ray_serve_text_replica"), db=tmp_path / "h.duckdb", join=True)
+    (told,) = got["joined"]
+    assert (told["outer_format"], told["joined"], told["inner_unmatched"]) == ("ray_serve_text", 5, 0)
+    with analysis.opened(analysis.Logs(db=tmp_path / "h.duckdb"), Selection()) as found:
+        seen = found.con.execute(
+            "SELECT request_id, replica FROM selected_attempt WHERE replica IS NOT NULL ORDER BY ALL"
+        ).fetchall()
+    assert [request for request, _ in seen] == ["a-1", "a-2", "a-4", "a-5", "a-7", "a-8"]
+    assert {replica for _, replica in seen} == {"k2x9q0ab"}
+
+
 def test_ray_serve_text() -> None:
     found = {r["request_id"]: (r["status"], r.get("error_kind")) for r in calls("ray_serve_text")}
     assert found == {
         "a-1": ("ok", None), "a-2": ("ok", None), "a-3": ("censored", "client_gone"), "a-4": ("censored", "client_gone"),
-        "a-5": ("error", "upstream"), "a-7": ("censored", "timeout"),
+        "a-5": ("error", "upstream"), "a-7": ("censored", "timeout"), "a-8": ("ok", None),
     }  # fmt: skip
     (path,) = samples("ray_serve_text")
     local, utc = (attempts("ray_serve_text", read_text(path), tz=tz)[0]["arrival_ns"] for tz in ("Asia/Tokyo", None))

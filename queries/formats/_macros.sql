@@ -313,3 +313,19 @@ CREATE OR REPLACE TEMP MACRO langfuse_fields() AS
       "model_parameters": "VARCHAR", "model": "VARCHAR", "providedModelName": "VARCHAR", "provided_model_name": "VARCHAR", "toolDefinitions": "VARCHAR", "tool_definitions": "VARCHAR",
       "inputUsage": "VARCHAR", "outputUsage": "VARCHAR", "totalUsage": "VARCHAR",
       "observations": "VARCHAR", "trace": {"observations": "VARCHAR"}}';
+
+-- Ray Serve --------------------------------------------------------------------------------------------------------------
+-- a message, with its colours taken off -> method, path, what was said of the end and ms of an access line; '' for any other message.
+-- The address of the caller may stand before them.
+CREATE OR REPLACE TEMP MACRO ray_plain(message) AS regexp_replace(coalesce(message, ''), '\x1b\[[0-9;]*m', '', 'g');
+CREATE OR REPLACE TEMP MACRO ray_access(message) AS
+    regexp_extract(message, '^(?:\S+ )?(\S+) (\S+) (\S+) ([0-9.]+)ms\s*$', ['method', 'path', 'said', 'ms']);
+-- a line of the text encoding -> time, who wrote it and its message. On the console (Actor pid=.., ip=..) stands before it, an operator may
+-- have added fields behind the id of the request, and lines of no request have none.
+CREATE OR REPLACE TEMP MACRO ray_line(line) AS
+    regexp_extract(line, '^(?:\([^)]*\) )?[A-Z]+ (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+) (\S+) (\S+) (?:([^\s-]\S*) )?(?:.*? )?-- (.*)$',
+                   ['at', 'component', 'component_id', 'id', 'message']);
+-- why a timed access line cannot be used, NULL if it can
+CREATE OR REPLACE TEMP MACRO ray_fault(end_ns, e2e_ns, class) AS
+    CASE WHEN end_ns IS NULL THEN 'bad_time' WHEN e2e_ns IS NULL THEN 'bad_duration' WHEN e2e_ns > 86400000000000 THEN 'duration_out_of_range'
+         WHEN class IS NULL THEN 'unknown_status' END;

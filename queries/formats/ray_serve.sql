@@ -17,10 +17,10 @@
 WITH f AS MATERIALIZED (
     SELECT line, record, j->>'$.component_name' AS component, to_text(j->>'$.request_id') AS id, j->>'$.route' AS route, j->>'$.application' AS application,
            j->>'$.deployment' AS deployment, to_text(j->>'$.replica') AS replica, ns_ns(j->>'$.timestamp_ns') AS stamp_ns, j->>'$.asctime' AS asctime,
-           regexp_replace(coalesce(j->>'$.message', ''), '\x1b\[[0-9;]*m', '', 'g') AS message
+           ray_plain(j->>'$.message') AS message
     FROM raw
 ), m AS MATERIALIZED (
-    SELECT * EXCLUDE (message), regexp_extract(message, '^(\S+) (\S+) (\S+) ([0-9.]+)ms\s*$', ['method', 'path', 'said', 'ms']) AS x,
+    SELECT * EXCLUDE (message), ray_access(message) AS x,
            regexp_matches(message, '^Client for request .* disconnected') AS hung_up
     FROM f
 ), a AS (
@@ -32,9 +32,7 @@ WITH f AS MATERIALIZED (
            CASE WHEN path LIKE '/-/%' THEN 'health_check' END AS other
     FROM a
 ), d AS (
-    SELECT *, CASE WHEN end_ns IS NULL THEN 'bad_time' WHEN e2e IS NULL THEN 'bad_duration' WHEN e2e > 86400000000000 THEN 'duration_out_of_range'
-                   WHEN class IS NULL THEN 'unknown_status' END AS bad
-    FROM k
+    SELECT *, ray_fault(end_ns, e2e, class) AS bad FROM k
 )
 SELECT line, record, CASE WHEN other IS NOT NULL THEN 'not_request' WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, coalesce(other, bad) AS reason,
        nullif(concat_ws(',', CASE WHEN naive THEN 'naive_time' END, CASE WHEN hung_up AND class = 'ok' THEN 'hung_up_200' END), '') AS note,

@@ -8,16 +8,16 @@
 -- resolution: 100us
 -- observer: engine
 -- observes: request_id, replica, pool, route, observer, arrival_ns, e2e_ns, resolution_ns, status, http_status, error_kind
--- hint: the wait for a replica is before this: read the proxy's log too (ray_serve); the two are not joined yet
+-- hint: the wait for a replica is before this: read the proxy's log too (ray_serve), with --join
 -- traps: the latency stands inside message ; both "CALL method OK" and "POST /path 200" are written ; a stream whose client left may be logged 200 here and has no
 --   sign of it: the proxy's log has ; a request whose client left may have no line at all ; refusals at capacity are not requests
 WITH f AS MATERIALIZED (
     SELECT line, record, j->>'$.component_name' AS component, to_text(j->>'$.request_id') AS id, j->>'$.route' AS route, j->>'$.application' AS application,
            j->>'$.deployment' AS deployment, to_text(j->>'$.replica') AS replica, ns_ns(j->>'$.timestamp_ns') AS stamp_ns, j->>'$.asctime' AS asctime,
-           regexp_replace(coalesce(j->>'$.message', ''), '\x1b\[[0-9;]*m', '', 'g') AS message
+           ray_plain(j->>'$.message') AS message
     FROM raw
 ), m AS MATERIALIZED (
-    SELECT * EXCLUDE (message), regexp_extract(message, '^(\S+) (\S+) (\S+) ([0-9.]+)ms\s*$', ['method', 'path', 'said', 'ms']) AS x,
+    SELECT * EXCLUDE (message), ray_access(message) AS x,
            regexp_matches(message, '^Client for request .* disconnected') AS hung_up
     FROM f
 ), a AS (
@@ -29,9 +29,7 @@ WITH f AS MATERIALIZED (
            CASE WHEN path LIKE '/-/%' THEN 'health_check' END AS other
     FROM a
 ), d AS (
-    SELECT *, CASE WHEN end_ns IS NULL THEN 'bad_time' WHEN e2e IS NULL THEN 'bad_duration' WHEN e2e > 86400000000000 THEN 'duration_out_of_range'
-                   WHEN class IS NULL THEN 'unknown_status' END AS bad
-    FROM k
+    SELECT *, ray_fault(end_ns, e2e, class) AS bad FROM k
 )
 SELECT line, record, CASE WHEN other IS NOT NULL THEN 'not_request' WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, coalesce(other, bad) AS reason,
        CASE WHEN naive THEN 'naive_time' END AS note,
