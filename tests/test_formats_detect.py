@@ -296,3 +296,9 @@ def test_detection_document() -> None:
     assert "latencyMs" in unknown["detected"]["mapping"]
     with pytest.raises(InputError, match="metrics page"):
         detection_document(detect.sample_of(METRICS), path="m")
+
+
+def test_a_text_format_whose_lines_are_objects_is_found_without_a_shippers_prefix() -> None:
+    """HAProxy's JSON is read as text, for the sake of its +1: bare numbers, as it comes from a container."""
+    line = '{"ts":"29/Nov/2026:19:05:44 +0000","TR":0,"Tw":0,"Tc":0,"Tr":246,"Ta":246,"status":200,"retries":0,"server":"r1","request":"POST /v1"}'
+    assert detect.detect([line] * 5).format.name == "haproxy_json"

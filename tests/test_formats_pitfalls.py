@@ -65,7 +65,7 @@ import json
 from typing import Any
 
 import pytest
-from format_rows import Row, attempts, rows
+from format_rows import Row, attempts, read_text, rows, samples
 from make_format_samples import attribute, envoy_row, export, llm_request
 
 from hedgectl import decompose
@@ -751,3 +751,40 @@ def test_plain_huge_numbers() -> None:
     assert [r["request_id"] for r in found[:2]] == ["9007199254740993", "9007199254740992"]
     assert ("ttft_ns" in found[4], found[4]["e2e_ns"], found[4]["note"]) == (False, 1000 * MS, "ttft_unreadable")
     assert (found[5]["kind"], found[5]["reason"]) == ("reject", "bad_time")
+
+
+FIRST_TOKENS = {
+    "aibrix_client": "ttft", "aiperf": "time_to_first_token", "bedrock_invocation": "firstByteLatency", "cloudflare_wae": "double2",
+    "dynamo_trace": "ttft_ms", "envoy_ai_gateway": "token_latency_ttft", "envoy_json": "cd_to_us_rx_body_beg", "helicone": "time_to_first_token",
+    "inferencex_replay": "ttft", "kong_ai": "time_to_first_token", "llmperf": "ttft_s", "sglang_export": "first_token_latency",
+    "trtllm_bench": "time_to_first_token", "vercel_ai_gateway": "latency",
+}  # fmt: skip
+
+
+def turned(value: Any, key: str, factor: int, here: bool = False) -> Any:
+    """The same with all numbers under ``key`` times ``factor``."""
+    if isinstance(value, dict):
+        return {k: turned(v, key, factor, here or k == key) for k, v in value.items()}
+    if isinstance(value, list):
+        return [turned(v, key, factor, here) for v in value]
+    if here and isinstance(value, int | float) and not isinstance(value, bool):
+        return value * factor
+    return str(float(value) * factor) if here and str(value).replace(".", "").isdigit() else value
+
+
+@pytest.mark.parametrize("name", FIRST_TOKENS)
+def test_a_first_token_that_cannot_be_one_is_unknown_and_told(name: str) -> None:
+    """A clock that was set back, or a bug of the writer: never a time, never dropped without a word, the request stays."""
+    records = [r for path in samples(name) for r in detect.sample_of(read_text(path).splitlines()).records]
+    clean = attempts(name, [json.dumps(r) for r in records])
+    assert any("ttft_ns" in r for r in clean)
+    for factor, codes in (
+        (-1, {"clock_skew", "ttft_unreadable"}),
+        (100_000, {"ttft_beyond_e2e", "ttft_of_last_attempt"}),
+    ):
+        found = attempts(name, [json.dumps(turned(r, FIRST_TOKENS[name], factor)) for r in records])
+        assert len(found) == len(clean)
+        for was, now in zip(clean, found, strict=True):
+            assert now.get("ttft_ns") is None or now["ttft_ns"] == was["ttft_ns"]
+            if "ttft_ns" in was and now.get("ttft_ns") is None and was.get("e2e_ns") == now.get("e2e_ns"):
+                assert codes & set((now.get("note") or "").split(",")), (was, now)

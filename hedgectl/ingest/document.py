@@ -32,7 +32,7 @@ _TEXTS = {
     "ttft_unreadable": "TTFT is no duration, so it is unknown: {n}",
     "clock_skew": "first token logged before the start, so TTFT is unknown: {n}",
     "cross_clock": "first token timed on another clock, so TTFT is unknown: {n}",
-    "component_out_of_range": "a part longer than the whole, so that part is unknown: {n}",
+    "component_out_of_range": "a part that is negative or longer than the whole, so it is unknown: {n}",
 }
 """Note codes in words; a code that is not here is shown as it is."""
 

@@ -147,6 +147,13 @@ CREATE OR REPLACE TEMP MACRO word_kind(w) AS
          WHEN lower(w) = 'rate_limited' THEN 'rate_limited'
          WHEN word_class(w) = 'error' THEN 'upstream' END;
 
+-- a time to the first token, or a part, that cannot be one -> the note that tells of it; NULL where it can, or is none. A first token at 0 or
+-- at the end is for the format to judge: many writers mean "unknown" by it.
+CREATE OR REPLACE TEMP MACRO ttft_fault(first_ns, whole_ns) AS
+    CASE WHEN first_ns < 0 THEN 'clock_skew' WHEN first_ns > whole_ns THEN 'ttft_beyond_e2e' END;
+CREATE OR REPLACE TEMP MACRO part_fault(part_ns, whole_ns) AS
+    CASE WHEN part_ns < 0 OR part_ns > whole_ns THEN 'component_out_of_range' END;
+
 -- JSON text of a list of tools (names, or objects with name or function.name), or comma-separated text
 -- -> sorted, comma-separated names; '' for an empty list, NULL for no list.
 CREATE OR REPLACE TEMP MACRO tool_list(s) AS

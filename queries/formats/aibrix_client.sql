@@ -24,6 +24,7 @@ WITH f AS (
     FROM f
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
+       CASE WHEN good THEN ttft_fault(ttft, e2e) END AS note,
        to_text(id) AS request_id, to_text(session) AS turn_id, to_text(pod) AS replica, 'client' AS observer,
        CASE WHEN good OR e2e > 0 THEN e2e END AS e2e_ns,
        CASE WHEN good AND ttft > 0 AND ttft <= e2e THEN ttft END AS ttft_ns,

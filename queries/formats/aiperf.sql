@@ -24,6 +24,7 @@ WITH m AS (
            duration_ns((metrics->>'$.request_latency.value') || (metrics->>'$.request_latency.unit')) AS latency_ns,
            duration_ns(coalesce(metrics->>'$.time_to_first_token.value', metrics->>'$.ttft.value')
                        || coalesce(metrics->>'$.time_to_first_token.unit', metrics->>'$.ttft.unit')) AS ttft_raw,
+           coalesce(metrics->>'$.time_to_first_token.value', metrics->>'$.ttft.value') IS NOT NULL AS has_first,
            error IS NOT NULL AND json_type(error) = 'OBJECT' AS failed,
            to_bool(meta->>'$.was_cancelled') IS TRUE OR (error->>'$.type') = 'RequestCancellationError' AS cancelled
     FROM m
@@ -32,6 +33,8 @@ SELECT line, record,
        CASE WHEN meta IS NULL OR metrics IS NULL THEN 'reject' WHEN phase = 'warmup' THEN 'not_request'
             WHEN start_ns IS NULL THEN 'reject' ELSE 'attempt' END AS kind,
        CASE WHEN meta IS NULL OR metrics IS NULL THEN 'not_a_record' WHEN phase = 'warmup' THEN 'warmup' WHEN start_ns IS NULL THEN 'bad_time' END AS reason,
+       -- a negative one is no duration
+       CASE WHEN NOT failed THEN CASE WHEN has_first AND ttft_raw IS NULL THEN 'ttft_unreadable' ELSE ttft_fault(ttft_raw, latency_ns) END END AS note,
        to_text(meta->>'$.x_request_id') AS request_id,
        to_text(meta->>'$.x_request_id') AS attempt_id,
        to_text(meta->>'$.x_correlation_id') AS turn_id,
@@ -39,8 +42,8 @@ SELECT line, record,
        start_ns AS arrival_ns,
        -- a failed line has no latency; only a cancelled one has a duration, and that is a lower bound
        CASE WHEN NOT failed THEN latency_ns WHEN cancelled AND cancelled_ns > start_ns THEN cancelled_ns - start_ns END AS e2e_ns,
-       CASE WHEN NOT failed THEN ttft_raw END AS ttft_ns,
-       CASE WHEN NOT failed AND ttft_raw IS NOT NULL THEN 'first_token' END AS ttft_basis,
+       CASE WHEN NOT failed AND ttft_raw > 0 AND ttft_raw <= coalesce(latency_ns, ttft_raw) THEN ttft_raw END AS ttft_ns,
+       CASE WHEN NOT failed AND ttft_raw > 0 AND ttft_raw <= coalesce(latency_ns, ttft_raw) THEN 'first_token' END AS ttft_basis,
        CASE WHEN ack_ns > start_ns THEN ack_ns - start_ns END AS headers_ns,
        CAST(1000 AS BIGINT) AS resolution_ns,
        coalesce(to_count(metrics->>'$.usage_prompt_tokens.value'), to_count(metrics->>'$.input_sequence_length.value'),

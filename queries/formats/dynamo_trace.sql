@@ -40,7 +40,7 @@ WITH f AS (
 SELECT line, record, kind,
        CASE kind WHEN 'not_request' THEN coalesce(event, 'no_request_field')
             WHEN 'reject' THEN CASE WHEN received IS NULL OR received <= 0 THEN 'bad_time' WHEN e2e IS NULL THEN 'no_duration' WHEN e2e < 0 THEN 'negative_duration' ELSE 'duration_out_of_range' END END AS reason,
-       CASE WHEN kind = 'attempt' AND (queue NOT BETWEEN 0 AND e2e OR prefill NOT BETWEEN 0 AND e2e) THEN 'component_out_of_range' END AS note,
+       CASE WHEN kind = 'attempt' THEN nullif(concat_ws(',', ttft_fault(ttft, e2e), coalesce(part_fault(queue, e2e), part_fault(prefill, e2e))), '') END AS note,
        coalesce(to_text(r->>'$.x_request_id'), to_text(r->>'$.request_id')) AS request_id, to_text(r->>'$.request_id') AS attempt_id, session AS turn_id,
        to_text(r->>'$.worker.decode_worker_id') || coalesce('/dp' || to_text(r->>'$.worker.decode_dp_rank'), '') AS replica,
        to_text(r->>'$.model') AS model, 'gateway' AS observer,

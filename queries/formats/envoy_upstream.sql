@@ -59,7 +59,8 @@ SELECT line, record,
             WHEN total_ns < 0 THEN 'negative_duration'
             WHEN total_ns > 86400000000000 THEN 'duration_out_of_range'
             WHEN state IS NULL THEN 'unknown_status' END AS reason,
-       CASE WHEN is_naive(present(v.start_time)) AND s_ns(v.start_epoch) IS NULL THEN 'naive_time' END AS note,
+       nullif(concat_ws(',', CASE WHEN is_naive(present(v.start_time)) AND s_ns(v.start_epoch) IS NULL THEN 'naive_time' END,
+           CASE WHEN state <> 'error' AND streamed THEN ttft_fault(coalesce(body_ns, head_ns), length_ns) END, part_fault(pool_ns, total_ns + 1000000)), '') AS note,
        coalesce(to_text(v.x_request_id), to_text(v."x-request-id"), to_text(v.request_id), to_text(v.client_request_id)) AS request_id,
        to_text(v.session_id) AS turn_id,
        regexp_replace(to_text(v.upstream_host), '^tcp://', '') AS replica,

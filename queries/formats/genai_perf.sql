@@ -32,6 +32,7 @@ WITH e AS (
     SELECT *, CASE WHEN start_ns IS NULL OR start_ns <= 0 THEN 'bad_time' WHEN e2e < 0 THEN 'negative_duration' WHEN e2e > 86400000000000 THEN 'duration_out_of_range' END AS bad FROM k
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
+       CASE WHEN n > 1 AND NOT failed THEN ttft_fault(first, e2e) END AS note,
        -- no id is written: the run's own content and the position in it
        run || '-' || (i - 1) AS request_id, 'client' AS observer, start_ns AS arrival_ns, CASE WHEN NOT failed THEN e2e END AS e2e_ns,
        -- one response is a whole answer: its first token is unknown

@@ -37,6 +37,7 @@ WITH b AS MATERIALIZED (
     FROM f
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
+       CASE WHEN state = 'ok' AND first_ns > 0 THEN ttft_fault(first_ns - start_ns, end_ns - start_ns) END AS note,
        to_text(r->>'$.request_id') AS request_id,
        'client' AS observer,
        start_ns AS arrival_ns,

@@ -39,7 +39,7 @@ SELECT line, record,
             WHEN total_ns < 0 THEN 'negative_duration'
             WHEN total_ns > 86400000000000 THEN 'duration_out_of_range'
             WHEN state IS NULL THEN 'unknown_status' END AS reason,
-       nullif(concat_ws(',', CASE WHEN NOT coalesce(hit, false) THEN CASE WHEN token_ns = 0 AND total_ns > 0 THEN 'ttft_zero' WHEN token_ns = total_ns THEN 'ttft_equals_e2e' WHEN token_ns > total_ns THEN 'ttft_beyond_e2e' END END), '') AS note,
+       nullif(concat_ws(',', CASE WHEN NOT coalesce(hit, false) THEN CASE WHEN token_ns = 0 AND total_ns > 0 THEN 'ttft_zero' WHEN token_ns = total_ns THEN 'ttft_equals_e2e' ELSE ttft_fault(token_ns, total_ns) END END), '') AS note,
        to_text(v.request_id) AS request_id,
        to_text(v.response_id) AS attempt_id,
        to_text(v.properties."Helicone-Session-Id") AS turn_id,

@@ -29,6 +29,7 @@ WITH f AS (
     FROM u
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
+       CASE WHEN NOT failed THEN ttft_fault(TRY(first_ns - planned_ns), span_ns) END AS note,
        'client' AS observer,
        -- a failure's duration is real but no latency; a timeout's or a cut stream's is a lower bound
        CASE WHEN NOT failed OR late OR cut THEN span_ns END AS e2e_ns,

@@ -30,7 +30,7 @@ WITH f AS (
     FROM u
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
-       CASE WHEN success AND answer = 0 THEN 'no_token_streamed' END AS note,
+       CASE WHEN success AND answer = 0 THEN 'no_token_streamed' WHEN success THEN ttft_fault(ttft, e2e) END AS note,
        to_text(trace) AS turn_id, 'client' AS observer, start_ns AS arrival_ns, e2e AS e2e_ns,
        CASE WHEN has_first THEN ttft END AS ttft_ns, CASE WHEN has_first THEN 'first_token' END AS ttft_basis,
        CAST(1000 AS BIGINT) AS resolution_ns, prompt AS prompt_tokens, CASE WHEN success THEN answer END AS completion_tokens,

@@ -57,7 +57,7 @@ SELECT line, record,
             WHEN total_ns < 0 THEN 'negative_duration'
             WHEN total_ns > 86400000000000 THEN 'duration_out_of_range'
             WHEN state IS NULL THEN 'unknown_status' END AS reason,
-       nullif(concat_ws(',', CASE WHEN last AND again AND token_ns > 0 THEN 'ttft_of_last_attempt' WHEN last AND state = 'ok' AND token_ns = total_ns THEN 'ttft_equals_e2e' WHEN last AND token_ns > total_ns THEN 'ttft_beyond_e2e' END), '') AS note,
+       nullif(concat_ws(',', CASE WHEN last AND again AND token_ns > 0 THEN 'ttft_of_last_attempt' WHEN last AND state = 'ok' AND token_ns = total_ns THEN 'ttft_equals_e2e' WHEN last THEN ttft_fault(token_ns, total_ns) END), '') AS note,
        to_text(v.request.id) AS request_id,
        CAST(k AS INTEGER) AS attempt_no,
        CASE WHEN k = 0 THEN 'primary' ELSE 'retry' END AS cause,

@@ -83,7 +83,8 @@ SELECT line, record,
        nullif(concat_ws(',',
            CASE WHEN first_ns < start_ns THEN 'clock_skew'
                 WHEN first_ns = start_ns AND end_ns > start_ns THEN 'ttft_zero'
-                WHEN v.stream = 'true' AND state = 'ok' AND first_ns >= end_ns THEN 'ttft_equals_e2e'
+                WHEN first_ns > end_ns THEN 'ttft_beyond_e2e'
+                WHEN v.stream = 'true' AND state = 'ok' AND first_ns = end_ns THEN 'ttft_equals_e2e'
                 WHEN first_ns IS NOT NULL AND ttft IS NULL AND code IN (460, 499) THEN 'ttft_after_hangup'
                 -- an upstream that holds its answer back until it is complete
                 WHEN state = 'ok' AND completion_tokens >= 20 AND ttft >= raw_e2e * 0.95 THEN 'ttft_near_e2e' END,

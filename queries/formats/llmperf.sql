@@ -23,6 +23,7 @@ WITH f AS (
     FROM f
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
+       CASE WHEN good THEN ttft_fault(ttft, e2e) END AS note,
        'client' AS observer,
        nullif(e2e, 0) AS e2e_ns,
        CASE WHEN ttft > 0 AND ttft <= e2e THEN ttft END AS ttft_ns,

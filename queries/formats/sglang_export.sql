@@ -46,7 +46,7 @@ WITH f AS (
     FROM c
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
-       CASE WHEN (queue IS NOT NULL AND queue < 0) OR queue > longest THEN 'component_out_of_range' END AS note,
+       nullif(concat_ws(',', ttft_fault(ttft, longest), coalesce(part_fault(queue, longest), part_fault(prefill, longest), part_fault(decode, longest))), '') AS note,
        to_text(id) AS request_id, 'dp' || to_text(dp) AS replica, 'engine' AS observer,
        CASE WHEN received > 0 THEN received END AS arrival_ns,
        e2e AS e2e_ns, ttft_ns, CASE WHEN ttft_ns IS NOT NULL THEN 'engine' END AS ttft_basis,

@@ -66,7 +66,7 @@ WITH RECURSIVE r AS (
     FROM k
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
-       CASE WHEN queue NOT BETWEEN 0 AND e2e OR prefill NOT BETWEEN 0 AND e2e OR decode_raw NOT BETWEEN 0 AND e2e THEN 'component_out_of_range' END AS note,
+       nullif(concat_ws(',', ttft_fault(ttft, e2e), coalesce(part_fault(queue, e2e), part_fault(prefill, e2e), part_fault(decode_raw, e2e))), '') AS note,
        coalesce(to_text(otlp_attr(attrs, 'gen_ai.request.id')), to_text(otlp_attr(attrs, 'rid'))) AS request_id, span_id AS attempt_id, trace_id AS turn_id,
        coalesce(to_text(host) || coalesce('/dp' || to_text(dp), ''), to_text(service)) AS replica,
        to_text(otlp_attr(attrs, 'gen_ai.response.model')) AS model, 'engine' AS observer, start_ns AS arrival_ns, e2e AS e2e_ns,

@@ -18,7 +18,9 @@ WITH f AS (
 ), k AS (
     SELECT *, bad_tokens > 0 OR coalesce(e2e < 0, false) AS failed, CASE WHEN e2e IS NULL THEN 'no_duration' WHEN e2e > 86400000000000 THEN 'duration_out_of_range' END AS bad FROM f
 )
-SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason, 'client' AS observer,
+SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
+       -- -1 is a first token that never came
+       CASE WHEN NOT failed THEN ttft_fault(nullif(ttft, -1), e2e) END AS note, 'client' AS observer,
        CASE WHEN NOT failed THEN e2e END AS e2e_ns,
        CASE WHEN NOT failed AND ttft > 0 AND ttft <= e2e THEN ttft END AS ttft_ns, CASE WHEN NOT failed AND ttft > 0 AND ttft <= e2e THEN 'first_token' END AS ttft_basis,
        CAST(1 AS BIGINT) AS resolution_ns, prompt AS prompt_tokens, CASE WHEN NOT failed THEN answer END AS completion_tokens,

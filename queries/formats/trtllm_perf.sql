@@ -45,7 +45,7 @@ WITH f AS (
     FROM d
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
-       CASE WHEN queue NOT BETWEEN 0 AND e2e OR prefill NOT BETWEEN 0 AND e2e OR decode NOT BETWEEN 0 AND e2e THEN 'component_out_of_range' END AS note,
+       nullif(concat_ws(',', ttft_fault(ttft, e2e), coalesce(part_fault(queue, e2e), part_fault(prefill, e2e), part_fault(decode, e2e))), '') AS note,
        'ctx-' || to_text(shared_id) AS attempt_id, gen_server AS replica, 'engine' AS observer, e2e AS e2e_ns,
        CASE WHEN ttft > 0 AND ttft <= e2e THEN ttft END AS ttft_ns, CASE WHEN ttft > 0 AND ttft <= e2e THEN 'engine' END AS ttft_basis,
        CASE WHEN queue BETWEEN 0 AND e2e THEN queue END AS queue_ns, CASE WHEN queue BETWEEN 0 AND e2e THEN basis END AS queue_basis,

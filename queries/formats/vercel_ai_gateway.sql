@@ -34,7 +34,7 @@ SELECT line, record,
             WHEN total_ns < 0 THEN 'negative_duration'
             WHEN total_ns > 86400000000000 THEN 'duration_out_of_range'
             WHEN state IS NULL THEN 'unknown_status' END AS reason,
-       nullif(concat_ws(',', CASE WHEN token_ns = 0 AND total_ns > 0 THEN 'ttft_zero' WHEN token_ns = total_ns THEN 'ttft_equals_e2e' WHEN token_ns > total_ns THEN 'ttft_beyond_e2e' END), '') AS note,
+       nullif(concat_ws(',', CASE WHEN token_ns = 0 AND total_ns > 0 THEN 'ttft_zero' WHEN token_ns = total_ns THEN 'ttft_equals_e2e' ELSE ttft_fault(token_ns, total_ns) END), '') AS note,
        to_text(v.id) AS request_id,
        to_text(v.model) AS model,
        to_text(v.provider_name) AS provider,

@@ -48,6 +48,7 @@ WITH d AS (
     FROM u
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
+       CASE WHEN NOT failed THEN ttft_fault(first_ns, latency_ns) END AS note,
        -- no id is written: the run's own content and the position in it
        run || '-' || (i - 1) AS request_id,
        'client' AS observer,

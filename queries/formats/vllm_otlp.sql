@@ -106,6 +106,7 @@ SELECT line, record,
            CASE WHEN (queue_s IS NOT NULL AND queue_ns IS NULL) OR (prefill_s IS NOT NULL AND prefill_ns IS NULL)
                      OR (decode_s IS NOT NULL AND decode_ns IS NULL) THEN 'component_out_of_range' END,
            CASE WHEN ttft_raw < 0 THEN 'clock_skew'
+                WHEN ttft_raw > e2e_ns THEN 'ttft_beyond_e2e'
                 WHEN ttft_raw = e2e_ns AND completion_tokens > 1 THEN 'ttft_equals_e2e' END), '') AS note,
        CASE WHEN choice > 1 THEN id || '#' || choice ELSE id END AS request_id,
        span_id AS attempt_id,
