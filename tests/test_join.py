@@ -22,10 +22,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ingest_logs import query, read
 
-from hedgectl import analysis, decompose, history, join, sql
+from hedgectl import analysis, decompose, fleet, history, join, sql
 from hedgectl.errors import UsageError
 from hedgectl.formats.catalogue import parse_join_ids
 from hedgectl.store import connect
+from hedgectl.tasks import Here
 
 S = 1000 * MS
 
@@ -512,3 +513,41 @@ def test_the_sample_pair_is_as_its_maker_writes_it_and_joins_to_the_last_row() -
     assert (told["joined"], told["outer_unmatched"], told["inner_unmatched"]) == (60, 6, 1)
     assert losers == [(6, 0)]
     assert 4 * MS - 100_000 <= low <= high <= 30 * MS + 100_000
+
+
+def test_the_daily_job_joins_where_the_configuration_says_so(tmp_path: Path) -> None:
+    """Two logs in one line of cron; whatever keeps the rows, a request that both saw is one."""
+    (tmp_path / "hedgectl.toml").write_text("join = true\n")
+    (tmp_path / "state").mkdir()
+    logs = [str(path) for path in sorted((sql.samples_dir() / "joined").iterdir())]
+    command = [sys.executable, "-m", "hedgectl", "daily", *logs, "--config", "hedgectl.toml", "-o", "json", "--dry-run"]
+    for place in (["--state-dir", "state"], ["--from", "folder"]):
+        given = [*command, *place, "--policy-file", "policy.json", "--as-of", "2026-10-13T00:00:00Z"]
+        if place[0] == "--from":
+            given.remove("--dry-run")
+        done = subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 3, done.stderr
+        ingested = json.loads(done.stdout)["ingested"]
+        assert (ingested["lines"], ingested["attempts"], ingested["requests"]) == (127, 66, 60), place
+
+
+def test_a_folder_tells_what_was_joined_as_a_database_does(tmp_path: Path) -> None:
+    logs = sorted((sql.samples_dir() / "joined").iterdir())
+    expected = read(*logs, db=tmp_path / "a.duckdb", join=True)
+    got = fleet.ingest(str(tmp_path / "out"), [str(p) for p in logs], Here(), batch_bytes=1, join=True)
+    assert got["joined"][0]["joined"] == 60
+    assert got | {"database": ""} == expected | {"database": ""}
+    with pytest.raises(UsageError, match="overlap in time"):
+        fleet.ingest(str(tmp_path / "other"), [str(p) for p in logs], Here(), batch_bytes=1)
+
+
+def test_of_choices_of_one_length_the_answered_one_stands_for_the_call() -> None:
+    """Two engine rows that begin together and last as long: which was read first does not matter."""
+    outer = gateway("c", 10, 899)
+    inner = [engine("c", 0), engine("c", 10, status="error")]
+    for rows in ([outer, *inner], [*inner[::-1], outer]):
+        with joined(*rows) as con:
+            assert count(con) == {"joined": 1, "parts": 1}
+            assert fetch(con, "SELECT queue_ns FROM selected_attempt WHERE cause IS NULL OR cause = 'primary'") == [
+                (100 * MS,)
+            ]

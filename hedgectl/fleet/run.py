@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hedgectl import store
+from hedgectl.decompose import Selection
 from hedgectl.errors import InputError, UsageError
 from hedgectl.fleet import hours
 from hedgectl.fleet.batch import Shaped, shape
 from hedgectl.fleet.hours import Counted, covered
+from hedgectl.fleet.load import load
 from hedgectl.fleet.manifest import Manifest, shelf
 from hedgectl.fleet.plan import ROUNDS, Batch, Reading, plan
 from hedgectl.formats.catalogue import get, load_user_map
@@ -60,7 +64,8 @@ def ingest(
     counted = run.count(tasks, memory_limit)
     order = {shown(path): i for i, path in enumerate(files)}
     run.reports.sort(key=lambda report: order[report.path])
-    doc = document.build(_held(where, counted), run.reports, run.notes, tz=tz)
+    held = _joined(where, memory_limit) if join and run.overlapping() else _held(where, counted)
+    doc = document.build(held, run.reports, run.notes, tz=tz)
     doc["notes"] += [{"code": "cluster", "level": "info", "share": None, "text": text} for text in tasks.summary()]
     return doc
 
@@ -155,6 +160,11 @@ class _Run:
             was = self._formats.get(name, (observer, low, high))
             self._formats[name] = (was[0], min(was[1], low), max(was[2], high))
 
+    def overlapping(self) -> bool:
+        """Whether formats of the folder have seen the same time."""
+        spans = [(low, high) for _, low, high in self._formats.values()]
+        return any(a[0] <= b[1] and b[0] <= a[1] for i, a in enumerate(spans) for b in spans[i + 1 :])
+
     def _refuse_overlap(self, manifest: Manifest) -> None:
         for name, (observer, low, high) in manifest.formats.items():
             for other, (its_observer, its_low, its_high) in sorted(self._formats.items()):
@@ -189,6 +199,13 @@ class _Told:
                 f"{self._files} of {self._of[1]} files, {self._rows:,} rows, {rate:.0f} MB/s, "
                 f"{self._tasks} of {self._of[0]} tasks{retries}"
             )
+
+
+def _joined(where: Place, memory_limit: str | None) -> document.Held:
+    """What the folder holds once its observers are put together, as whoever reads it puts them together."""
+    with store.connect(None, memory_limit=memory_limit) as memory:
+        load(where.url, memory, Selection())
+        return replace(document.held(memory), name=where.url)
 
 
 def _held(where: Place, counted: Sequence[Counted]) -> document.Held:
