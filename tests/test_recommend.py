@@ -15,7 +15,7 @@ from hedgectl import policy, schemas
 from hedgectl.errors import InputError, UsageError
 from hedgectl.model import Workload
 from hedgectl.policy import Budget, Hedge, PolicyDocument, Rule, Scope, ScopePolicy, Window
-from hedgectl.recommend import Options, parse_goal, recommend
+from hedgectl.recommend import Options, delay, parse_goal, recommend
 from hedgectl.recommend.arms import Pool
 from hedgectl.recommend.decide import decide
 
@@ -331,3 +331,21 @@ def test_a_request_of_many_outcomes_weighs_in_a_percentile_as_it_does_alone() ->
     # one request of two outcomes beside a fast one: p100 is the mean of what the slow one may be
     assert Pool.of(np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.5, 0.5])).at(1.0) == pytest.approx(3.0)
     assert Pool.of(np.array([1.0, 5.0]), censored=np.array([False, True])).at(0.9) is None
+
+
+def test_where_more_are_slow_than_the_budget_pays_for_later_copies_are_tried() -> None:
+    rng = np.random.default_rng(4)
+    slow = rng.random(4000) < 0.12
+    ttft = np.where(slow, rng.uniform(5.0, 20.0, 4000), rng.lognormal(-1.5, 0.2, 4000))
+    log = Workload.of(np.arange(4000.0), np.full(4000, 100), np.full(4000, 100), ttft_s=ttft, e2e_s=ttft + 1.0)
+    clock = delay.clock(log, "first_token", np.ones(4000, dtype=bool))
+    assert clock is not None
+    plain = delay.rule_delay_s(clock, delay.rule_for(clock, delay.RULE_QUANTILE, delay.Limits()))
+    waits = delay.later(clock, delay.Limits())
+    at = [delay.rule_delay_s(clock, delay.rule_for(clock, delay.RULE_QUANTILE, delay.Limits(), w)) for w in waits]
+    assert plain < 1.0
+    assert at == pytest.approx([np.quantile(ttft, p) for p in delay.LATER], rel=0.01)
+    assert delay.later(clock, delay.Limits(margin_s=0.1)) == delay.later(clock, delay.Limits(ceiling_s=2.0)) == ()
+    healthy = delay.clock(replace(log, ttft_s=np.sort(ttft)[:1000].repeat(4)), "first_token", np.ones(4000, dtype=bool))
+    assert healthy is not None
+    assert delay.later(healthy, delay.Limits()) == ()

@@ -31,6 +31,7 @@ WORLDS = {
         World("hot and isolated", rho=0.68, spell=5.0),
         World("hot and hiccups", rho=0.7, hiccup=0.015),
         World("long answers", sigma=1.2, tokens=120.0),
+        World("slow for minutes", spell=3.0, spell_s=120.0, every_s=2500.0),
         World("healthy"),
         World("two engines", replicas=2, spell=5.0, rho=0.3),
         World("sixteen engines", replicas=16, spell=3.0, spell_s=60.0, every_s=1500.0),

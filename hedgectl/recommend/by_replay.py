@@ -128,14 +128,16 @@ def _screened(workload: Workload, fields: Sequence[search.Field], options: Optio
     scored: list[tuple[float, int, Candidate]] = []
     kept: list[Candidate] = []
     for one in fields:
-        grid = search.candidates(one, replace(options, budget=_budget(options)), base_suppression(), QUANTILES)
+        later = delay.later(one.clock, options.limits)
+        grid = search.candidates(one, replace(options, budget=_budget(options)), base_suppression(), QUANTILES, later)
         tried = tournament.with_smaller_budget(grid)
         for k, candidate in enumerate(tried):
             options.say("screen", k / len(tried))
             partly = replace(candidate, eligible=candidate.eligible[rows])
             projections = [screen.project(partly, each) for each in assumed]
             score = judge(partly, projections, options.goal).worst_ratio
-            if candidate.quantile == delay.RULE_QUANTILE and candidate.budget == _budget(options):
+            plain = candidate.quantile == delay.RULE_QUANTILE and not candidate.later_s
+            if plain and candidate.budget == _budget(options):
                 kept.append(candidate)
             else:
                 scored.append((score, len(scored), candidate))

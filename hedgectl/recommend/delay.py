@@ -15,6 +15,7 @@ from hedgectl.policy import Delay, DelayRule, Delays
 CLOCKS = {"first_token": "ttft_ms", "response": "e2e_ms", "response_headers": "headers_ms"}
 RULE_QUANTILE = 0.95
 _MIN_CLOCK_SHARE = 0.5  # a clock that most rows lack cannot carry a delay
+LATER = (0.95, 0.97, 0.98, 0.99)  # quantiles of all requests, the slow ones among them, at which a later copy is tried
 _MAX_MARGIN_S = 0.2
 _SLOW_SHARE = 0.05
 
@@ -118,11 +119,14 @@ def healthy_limit(seconds: Floats) -> float | None:
     return limit if apart and float(depth.min()) <= 0.5 else None
 
 
-def rule_for(found: Clock, quantile: float, limits: Limits) -> DelayRule:
-    """The rule by which the delay follows the log: from the healthy mode only, so that trouble does not move it."""
+def rule_for(found: Clock, quantile: float, limits: Limits, later_s: float = 0.0) -> DelayRule:
+    """The rule by which the delay follows the log: from the healthy mode only, so that trouble does not move it.
+
+    `later_s` is added to the margin (see ``later``).
+    """
     healthy = found.healthy_s
     p50, p95 = (float(np.quantile(healthy, p)) for p in (0.5, 0.95))
-    margin = limits.margin_s if limits.margin_s is not None else min(_MAX_MARGIN_S, 0.25 * p50)
+    margin = limits.margin_s if limits.margin_s is not None else min(_MAX_MARGIN_S, 0.25 * p50) + later_s
     # Below the median most copies would be sent for nothing; twice the healthy p95 is slow on any day.
     floor = limits.floor_s if limits.floor_s is not None else p50
     ceiling = limits.ceiling_s if limits.ceiling_s is not None else 2.0 * p95 + margin
@@ -133,6 +137,18 @@ def rule_for(found: Clock, quantile: float, limits: Limits) -> DelayRule:
         floor_ms=_ms(min(floor, ceiling)),
         ceiling_ms=_ms(max(ceiling, 1e-6)),
     )
+
+
+def later(found: Clock, limits: Limits) -> tuple[float, ...]:
+    """Seconds to wait beyond the plain rule where more requests are slow than a budget pays for.
+
+    The first slow ones would use it up; who waits longer spends it on the slowest. Nothing where the user fixed the
+    margin or the ceiling.
+    """
+    if not found.in_slow_mode or limits.margin_s is not None or limits.ceiling_s is not None:
+        return ()
+    plain = rule_delay_s(found, rule_for(found, RULE_QUANTILE, limits))
+    return tuple(wait for p in LATER if (wait := found.quantile(p) - plain) > 0)
 
 
 def rule_delay_s(found: Clock, rule: DelayRule) -> float:

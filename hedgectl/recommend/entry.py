@@ -112,7 +112,8 @@ def hedge_of(workload: Workload, options: Options, candidate: Candidate) -> Hedg
         if trigger == candidate.trigger:
             chosen_s[trigger] = candidate.delay_s
         elif found is not None:
-            chosen_s[trigger] = delay.rule_delay_s(found, delay.rule_for(found, candidate.quantile, options.limits))
+            rule = delay.rule_for(found, candidate.quantile, options.limits, candidate.later_s)
+            chosen_s[trigger] = delay.rule_delay_s(found, rule)
     return Hedge(
         trigger=candidate.trigger,
         delay_ms=round(candidate.delay_s * 1e3, 3),

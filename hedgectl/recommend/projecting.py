@@ -34,6 +34,7 @@ class Candidate:
     deadline: Deadline | None = None
     max_attempts: int = 2
     rule: DelayRule | None = None  # by which the delay follows the log
+    later_s: float = 0.0  # how much longer than the plain rule it waits (``delay.later``)
 
 
 @dataclass(frozen=True, slots=True)

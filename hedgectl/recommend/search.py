@@ -117,11 +117,13 @@ def candidates(
     options: Options,
     suppress: tuple[Suppress, ...] = (),
     quantiles: Sequence[float] = QUANTILES,
+    later: Sequence[float] = (),
 ) -> list[Candidate]:
-    """The grid of delays of one trigger, without those that come out equal."""
+    """The grid of delays of one trigger, without those that come out equal; `later` as in ``Candidate``, seconds."""
     tried: dict[float, Candidate] = {}
-    for quantile in quantiles:
-        rule = delay.rule_for(one.clock, quantile, options.limits)
+    grid = [*((quantile, 0.0) for quantile in quantiles), *((delay.RULE_QUANTILE, wait) for wait in later)]
+    for quantile, wait in grid:
+        rule = delay.rule_for(one.clock, quantile, options.limits, wait)
         seconds = delay.rule_delay_s(one.clock, rule)
         if seconds in tried:
             continue
@@ -133,6 +135,7 @@ def candidates(
             eligible=one.eligible,
             suppress=suppress,
             rule=rule,
+            later_s=wait,
         )
     return list(tried.values())
 
