@@ -413,6 +413,12 @@ def test_a_report_runs_on_prepared_tables(name: str) -> None:
         at(0, request_id="a", status="censored", http_status=499, e2e_ns=900 * MS, replica="r0", model="m"),
         at(600, request_id="a", e2e_ns=S, ttft_ns=300 * MS, completion_tokens=9, replica="r1", model="m"),
         at(5000, e2e_ns=S, completion_tokens=20, replica="r0", model="m"),
+        # a copy that is not in its row (Envoy, the primary won) stands at the request's start: no delay
+        *(
+            at(9000 + k, request_id=f"w{k}", attempt_no=0, cause="primary", e2e_ns=S, replica="r0", model="m")
+            for k in (0, 1)
+        ),
+        *(at(9000 + k, request_id=f"w{k}", attempt_no=1, cause="hedge", status="censored", model="m") for k in (0, 1)),
     ]
     with log(rows) as con:
         decompose.prepare(con)
@@ -424,11 +430,11 @@ def test_a_report_runs_on_prepared_tables(name: str) -> None:
         assert told == [
             {
                 "model": "m",
-                "requests": 2,
-                "copies": 1,
-                "copies_per_request": 0.5,
-                "wins_per_copy": 1.0,
-                "cancels_per_request": 0.5,
+                "requests": 4,
+                "copies": 3,
+                "copies_per_request": 0.75,
+                "wins_per_copy": 0.3333,
+                "cancels_per_request": 0.75,
                 "cancels_per_hedge": 1.0,
                 "refused_by_rate_limit": 0,
                 "delay_p50_ms": 600.0,

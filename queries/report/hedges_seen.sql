@@ -3,7 +3,9 @@
 -- input: TEMP tables request and selected_attempt
 -- output: one row a model: copies per request, wins per copy, cancels by both denominators, refused copies, delay of the copies in ms
 WITH copies AS (
-    SELECT p.model, h.request_key, h.status, h.won, h.http_status, h.arrival_ns - p.arrival_ns AS delay_ns
+    -- where a row is a whole request, a copy that did not answer is not in it: it stands at the request's start, and when it was sent is unknown
+    SELECT p.model, h.request_key, h.status, h.won, h.http_status,
+           CASE WHEN h.e2e_ns IS NOT NULL THEN h.arrival_ns - p.arrival_ns END AS delay_ns
     FROM selected_attempt h JOIN selected_attempt p ON p.request_key = h.request_key AND p.attempt_no = 0
     WHERE h.cause = 'hedge' AND h.attempt_no > 0
 ),
