@@ -362,14 +362,13 @@ def stores(every: tuple[Span, ...]) -> dict[str, str]:
                 m["mlflow.llm.cost"] = {"total_cost": s.cost}
             if s.response:
                 m["gen_ai.response.id"] = s.response
-        events = (
-            [
-                {"name": f"mlflow.chunk.item.{i}", "time_unix_nano": s.first_ns + i * 1000, "attributes": {}}
-                for i in range(3)
-            ]
-            if s.first_ns
-            else []
-        )
+        # the role leaves before the prompt is read, the first word after it
+        said = [("", -250_000_000), ("It", 0), (" rains", 1000)] if s.first_ns else []
+        events = [
+            {"name": f"mlflow.chunk.item.{i}", "time_unix_nano": (s.first_ns or 0) + later,
+             "attributes": {"mlflow.chunk.value": json.dumps({"choices": [{"delta": {"role": "assistant", "content": text}}]})}}
+            for i, (text, later) in enumerate(said)
+        ]  # fmt: skip
         spans.append({"trace_id": b64(s.trace), "span_id": b64(s.id), "parent_span_id": b64(s.parent) if s.parent else None, "name": s.name,
                       "start_time_unix_nano": s.start_ns, "end_time_unix_nano": s.end_ns, "events": events,
                       "status": {"code": "STATUS_CODE_ERROR" if s.error else "STATUS_CODE_OK", "message": s.error or ""},

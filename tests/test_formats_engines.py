@@ -298,6 +298,28 @@ def test_bench_arithmetic() -> None:
     assert (late["status"], late["error_kind"]) == ("censored", "timeout")
 
 
+@pytest.mark.parametrize(
+    ("deltas", "first_ms"),
+    [
+        ([{"role": "assistant", "content": ""}, {"content": "a"}, {"content": "b"}], 60),
+        ([{"role": "assistant", "content": None}, {"reasoning_content": "a"}, {"content": "b"}], 60),
+        ([{"role": "assistant"}, {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": ""}}]}, {}], 60),
+        ([{"role": "assistant", "content": "a"}, {"content": "b"}, {"content": "c"}], 20),
+        ([{}, {}, {}], 20),
+    ],
+)
+def test_genai_perf_takes_no_role_for_a_token(deltas: list[dict[str, Any]], first_ms: int) -> None:
+    said = [{"response": "data: " + json.dumps({"choices": [{"index": 0, "delta": d}]})} for d in deltas]
+    start = 1_795_000_000_000_000_000
+    one = {
+        "timestamp": start,
+        "response_timestamps": [start + t * MS for t in (10, 20, 60, 100, 101)],
+        "response_outputs": [{"response": ""}, *said, {"response": "data: [DONE]"}],
+    }
+    (row,) = attempts("genai_perf", [json.dumps({"experiments": [{"experiment": {}, "requests": [one]}]})])
+    assert (row["ttft_ns"], row["e2e_ns"]) == (first_ms * MS, 100 * MS)
+
+
 @pytest.mark.parametrize(("limit", "closed"), [(2, True), (None, False)])
 def test_closed_loops(limit: int | None, closed: bool) -> None:
     assert {r["closed_loop"] for r in attempts("vllm_bench", [bench(max_concurrency=limit)])} == {closed}

@@ -8,6 +8,7 @@ a call that never ended, one that ended before it began  test_odd_spans
 first token at the end, failure of no length, time-out   test_odd_spans
 framework and SDK both trace one call                    test_a_call_traced_twice_counts_once
 a trace download lists every observation twice           test_one_turn_has_one_answer_in_every_store (langfuse/trace_download.json)
+the first chunk of a stream names the role only          the same test (mlflow_trace: the role leaves 250 ms before the first token)
 a session-wide trace id                                  test_a_trace_of_many_calls_is_many_requests
 """
 

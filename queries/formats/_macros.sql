@@ -198,6 +198,12 @@ CREATE OR REPLACE TEMP MACRO otlp_id(s) AS
          WHEN ends_with(s, '=') THEN lower(hex(TRY(from_base64(s))))
          ELSE lower(s) END;
 
+-- text of one chunk of a streamed answer -> whether it says anything: the first chunk of a chat may name the role only, and leave before
+-- the prompt is read. A chunk that is not OpenAI's is taken to speak.
+CREATE OR REPLACE TEMP MACRO chunk_speaks(s) AS
+    NOT contains(s, '"choices"')
+    OR regexp_matches(s, '"(content|reasoning_content|reasoning|text|refusal)"\s*:\s*"[^"]|"(tool_calls|function_call)"\s*:\s*[\[{]\s*["{]');
+
 -- Spans of trace stores ------------------------------------------------------------------------------------------------
 -- `m`: MAP of a span's attributes to their values as text, made by span_map. The conventions read are OpenTelemetry GenAI,
 -- OpenLLMetry, OpenInference, Langfuse, MLflow and the Vercel AI SDK: one span may carry several of them. The arguments of these macros

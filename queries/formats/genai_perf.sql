@@ -9,8 +9,8 @@
 -- observer: client
 -- observes: request_id, observer, arrival_ns, e2e_ns, ttft_ns, ttft_basis, resolution_ns, status, error_kind, streamed, closed_loop
 -- hint: tokens are not counted in this file: keep usage in the responses and read it elsewhere, or join the engine's log
--- traps: nanoseconds of 19 digits, which a double cannot hold ; empty and [DONE] responses at the end have times too: the last time with content counts ; a
---   request without responses failed and its duration is unknown ; concurrency mode waits for answers
+-- traps: nanoseconds of 19 digits, which a double cannot hold ; empty and [DONE] responses at the end have times too: the last one before them counts ; the
+--   first chunk of a chat names the role only and is no token ; a request without responses failed and its duration is unknown ; concurrency mode waits for answers
 WITH e AS (
     SELECT line, record, unnest(TRY_CAST(j->'$.experiments' AS JSON[])) AS x FROM raw
 ), q AS (
@@ -22,10 +22,12 @@ WITH e AS (
     FROM q
 ), s AS (
     SELECT *, list_filter(stamps, lambda t, i: outputs[i] IS NULL
-               OR NOT coalesce(regexp_matches(trim(coalesce(json_extract_string(outputs[i], '$.response'), 'x')), '^(|(data: )?\[DONE\])$'), false)) AS kept
+               OR NOT coalesce(regexp_matches(trim(coalesce(json_extract_string(outputs[i], '$.response'), 'x')), '^(|(data: )?\[DONE\])$'), false)) AS kept,
+           -- where no chunk speaks, the texts were taken out
+           list_filter(stamps, lambda t, i: chunk_speaks(outputs[i]->>'$.response') AND trim(outputs[i]->>'$.response') NOT IN ('', '[DONE]', 'data: [DONE]')) AS spoken
     FROM f
 ), k AS (
-    SELECT *, TRY(list_max(kept) - start_ns) AS e2e, TRY(list_min(kept) - start_ns) AS first, coalesce(len(kept), 0) AS n,
+    SELECT *, TRY(list_max(kept) - start_ns) AS e2e, TRY(coalesce(list_min(spoken), list_min(kept)) - start_ns) AS first, coalesce(len(kept), 0) AS n,
            coalesce(regexp_matches(outputs[1]->>'$.response', '^\s*(data: )?\{\s*"error"'), false) AS failed
     FROM s
 ), d AS (

@@ -12,7 +12,7 @@
 -- hint: turn on mlflow.openai.autolog() (or the one of your SDK): model calls are then spans of type CHAT_MODEL. Queue and prefill are not
 --   in it: read the engines' spans too, with --join
 -- traps: ids of spans are base64, that of the trace is tr- and hex ; attribute values are JSON dumped into text ; the first token is the
---   event mlflow.chunk.item.0 of streams, the role chunk, and nothing else has it ; retries of the SDK are inside one span ; a tool in the
+--   first event mlflow.chunk.item.N of a stream that says something (item 0 is the role chunk), and nothing else has it ; retries of the SDK are inside one span ; a tool in the
 --   background keeps the turn open ; a row of the CSV holds the whole trace twice, in trace and in spans
 -- notes: never_finished = calls have no end in the trace, so their time is unknown
 WITH a AS (
@@ -30,9 +30,10 @@ WITH a AS (
            nullif(ns_ns(coalesce(span->>'$.end_time_unix_nano', span->>'$.end_time')), 0) AS end_ns,
            coalesce(span->>'$.status.code', span->>'$.status_code') IN ('2', 'ERROR', 'STATUS_CODE_ERROR') AS failed,
            coalesce(span->>'$.status.message', span->>'$.status_message') AS message,
+           -- chunks whose text is not kept are taken to speak
            CASE WHEN json_type(span->'$.events') = 'ARRAY' THEN
-               list_min(list_transform(list_filter(from_json(span->'$.events', '[{"name":"VARCHAR","time_unix_nano":"VARCHAR","timestamp":"VARCHAR"}]'),
-                                                   lambda e: e.name = 'mlflow.chunk.item.0'),
+               list_min(list_transform(list_filter(from_json(span->'$.events', '[{"name":"VARCHAR","time_unix_nano":"VARCHAR","timestamp":"VARCHAR","attributes":{"mlflow.chunk.value":"VARCHAR"}}]'),
+                                                   lambda e: starts_with(e.name, 'mlflow.chunk.item.') AND chunk_speaks(coalesce(e.attributes."mlflow.chunk.value", ''))),
                                        lambda e: coalesce(ns_ns(e.time_unix_nano), us_ns(e.timestamp)))) END AS first_ns
     FROM b
 ), d AS MATERIALIZED (
