@@ -14,6 +14,7 @@ import pytest
 from ingest_logs import counts, lines, query, read, row
 
 import hedgectl.ingest as ingesting
+from hedgectl.errors import NoRequests
 from hedgectl.lines import blocks
 from hedgectl.store import connect
 
@@ -122,6 +123,62 @@ def test_long_files_with_the_same_first_64_kb_are_told_apart_at_their_end(tmp_pa
     b.write_text(common + lines(range(800, 808), ids=False))
     read(a, db=db)
     assert counts(read(b, db=db)["totals"])[:2] == (808, 808)
+
+
+@IDS
+@pytest.mark.parametrize("n", [10, 900])
+@pytest.mark.parametrize("end", ["\n", ""], ids=["ended", "open"])
+def test_copies_in_one_run_count_once(tmp_path: Path, ids: bool, n: int, end: str) -> None:
+    """A copy and a compressed copy are told by their content; what ends otherwise is a log of its own."""
+    first, copy, packed, other, longer = files = [tmp_path / name for name in ("a", "b", "c.gz", "d", "e")]
+    text = lines(range(n), ids=ids)[:-1] + end
+    first.write_text(text)
+    copy.write_text(text)
+    packed.write_bytes(gzip.compress(text.encode()))
+    other.write_text(lines([*range(n - 2), n + 5, n + 6], ids=ids)[:-1] + end)
+    longer.write_text(lines(range(n + 1), ids=ids))
+    db = tmp_path / "h.duckdb"
+    got = read(*files, db=db)
+    found = [counts(f)[1:3] for f in got["files"]]
+    assert found == [(n, 0), (0, n), (0, n), *([(2, n - 2), (1, n)] if ids else [(n, 0), (n + 1, 0)])]
+    assert [t.rsplit("/", 1)[-1] for t in noted(got, "same_content")] == ["a, counted once"] * 2
+    assert query(db, "SELECT count(*) FROM attempt") == [(sum(accepted for accepted, _ in found),)]
+    again = read(*files, db=db)
+    assert all(f["already_ingested"] for f in again["files"])
+    assert not noted(again, "same_content")
+    for path in (first, copy):
+        path.write_text("\n\n")
+    with pytest.raises(NoRequests):
+        read(first, copy, format="plain")
+
+
+@IDS
+def test_two_files_that_go_on_where_one_ended_are_read_once(tmp_path: Path, ids: bool) -> None:
+    """Between two runs a log grew, was copied, and grew once more."""
+    db, log, copy, longer = (tmp_path / name for name in ("h.duckdb", "a", "b", "c"))
+    log.write_text(lines(range(6), ids=ids) + lines([6], ids=ids)[:-1])
+    read(log, db=db)
+    for path, upto in ((log, 8), (copy, 8), (longer, 9)):
+        path.write_text(lines(range(upto), ids=ids))
+    # where all is one batch, the longer one has to wait for its turn
+    first = read(log, copy, longer, db=db, max_reject=0.5)
+    assert [counts(f)[1:3] for f in first["files"]] == [(2, 0), (0, 2), (0, 0)]
+    assert "goes on" in first["files"][2]["error"]
+    assert counts(read(log, copy, longer, db=db)["totals"])[:2] == (1, 1)
+    longer.write_text(lines(range(12), ids=ids))
+    copy.write_text(lines(range(10), ids=ids))
+    assert [counts(f)[1:3] for f in read(copy, longer, db=db)["files"]] == [(1, 0), (2, 0)]
+    assert total(db)[:2] == (12, 12)
+
+
+def test_files_of_one_beginning_whose_last_line_is_not_ended_are_different(tmp_path: Path) -> None:
+    db, header = tmp_path / "h.duckdb", "ts,e2e_ms,replica\n"
+    names = [tmp_path / f"{n}.csv" for n in range(3)]
+    for n, path in enumerate(names):
+        path.write_text(f"{header}2026-11-20T10:00:0{n}Z,5,r1")
+        read(path, db=db)
+    assert total(db)[:2] == (3, 3)
+    assert counts(read(*names)["totals"])[:2] == (3, 3)
 
 
 def test_a_shorter_copy_of_a_long_file_holds_nothing_new(tmp_path: Path) -> None:

@@ -104,6 +104,9 @@ def read(
                 run.read(path)
             run.flush()
             run.settle()
+            for report in run.files:
+                if report.same_as is not None:
+                    report.repeat(report.same_as)
     finally:
         run.close()
     return run.files, run.notes
@@ -149,6 +152,8 @@ class _Run:
         self._merger = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hedgectl-merge")
         self._merging: Future[list[Entry]] | None = None
         self._seen: Seen = {}
+        self._here: dict[int, document.File] = {}  # by file_id: what this run has read to its end
+        self._pending: dict[int, Entry] = {}  # those of them that are not in the database yet
         self._slots: list[_Slot] = []
         self._bytes = 0
         self.files: list[document.File] = []
@@ -180,8 +185,7 @@ class _Run:
             opened.close()
 
     def _read(self, opened: Opened, report: document.File) -> None:
-        if opened.same and opened.known is not None:
-            report.already, report.format = True, opened.known.format
+        if opened.known is not None and self._is_done(opened, opened.known, report):
             return
         try:
             recognise(opened, chosen=self._chosen, con=self._reader, seen=self._seen)
@@ -195,11 +199,12 @@ class _Run:
         report.format, report.why, report.resumed = fmt.name, opened.why, opened.known is not None
         report.fields = unknown_fields(opened)
         slot = self._slot(opened, fmt, report)
-        tail = opened.tail
+        tail, unended = opened.tail, 0
         for step in steps(opened, self._reader):
             self._stage.add(fmt, Piece(len(self._slots) - 1, step))
             if step.open:
                 slot.entry.open_bytes += step.size
+                unended += step.size
             else:
                 slot.entry.last_line = max(slot.entry.last_line, step.last_line)
             if step.raw and not step.open:
@@ -215,9 +220,34 @@ class _Run:
                 self.flush()
                 slot = self._continue(slot)
         slot.damage = list(opened.damage.reasons)
-        # not more than was read for good: the end of a file may change when it grows
-        sure = min(len(opened.head), slot.entry.bytes_read) or len(opened.head)
+        # without the closing brackets of a document, which move when it grows; a last line without its end only gets longer
+        sure = min(len(opened.head), slot.entry.bytes_read + unended) or len(opened.head)
         slot.entry.fingerprint, slot.entry.fingerprint_bytes = fingerprint(opened.head[:sure]), sure
+        if slot.entry.bytes_read + slot.entry.open_bytes:
+            self._here[slot.entry.file_id], self._pending[slot.entry.file_id] = report, slot.entry
+            self._ledger.put(slot.entry)
+
+    def _is_done(self, opened: Opened, known: Entry, report: document.File) -> bool:
+        """Whether nothing is to be read of a file that the ledger knows: it has nothing new, or is a copy of a file of this run."""
+        other = self._here.get(known.file_id)
+        if other is not None and opened.copied:
+            report.format, report.same_as = known.format, other
+            return True
+        if other is not None and known.file_id in self._pending:
+            if not other.resumed:
+                # it begins like a file of this batch and goes on: a log of its own
+                opened.restart()
+                opened.known, opened.same = None, False
+                return False
+            # both go on where a file of an earlier run ended
+            if self._max_reject is not None:
+                hint = "read it in a second run, or leave out --max-reject"
+                report.failure = InputError(f"goes on like {other.path}, and further", where=report.path, hint=hint)
+                return True
+            self.flush()
+            self.settle()
+        report.already, report.format = opened.same, known.format if opened.same else None
+        return opened.same
 
     def _slot(self, opened: Opened, fmt: Format, report: document.File) -> _Slot:
         # a limit on rejects is judged on the whole: then everything is one batch
@@ -271,7 +301,10 @@ class _Run:
         merging, self._merging = self._merging, None
         if merging is not None:
             for entry in merging.result():
-                self._ledger.put(entry)
+                # else the rest of the file has been read meanwhile
+                if self._pending.get(entry.file_id, entry) is entry:
+                    self._pending.pop(entry.file_id, None)
+                    self._ledger.put(entry)
 
     def _merge(self, staged: Staged, slots: list[_Slot]) -> list[Entry]:
         """Commits a batch: rows, rejects and ledger in one transaction. Returns what the ledger got."""

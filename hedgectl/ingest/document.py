@@ -62,6 +62,7 @@ class File:
     format: str | None = None
     why: str = ""
     already: bool = False  # nothing new since it was read before
+    same_as: File | None = None  # the file of this run that it is a copy of
     resumed: bool = False  # it has grown since it was read before
     failure: HedgectlError | None = None
     lines: int = 0
@@ -85,6 +86,11 @@ class File:
         self.reasons.update(reason for _, reason, _ in count.rejects)
         self.others.update(count.not_requests)
         self.rejects = sorted([*self.rejects, *count.rejects])[:SHOWN_REJECTS]
+
+    def repeat(self, other: File) -> None:
+        """Counts a copy of ``other`` of the same run: what was accepted there is a duplicate here."""
+        self.lines, self.duplicates = other.lines, other.accepted + other.duplicates
+        self.not_requests, self.rejected = other.not_requests, other.rejected
 
     def check(self) -> None:
         """Raises AssertionError if a record was lost or counted twice."""
@@ -229,6 +235,9 @@ def _notes(
         if f.failure is not None:
             hint = f" ({f.failure.hint})" if f.failure.hint else ""
             notes.append(_note("file_unusable", "warning", f"{f.path}: {f.failure.what}{hint}"))
+        elif f.same_as is not None:
+            text = f"{f.path}: the same content as {f.same_as.path}, counted once"
+            notes.append(_note("same_content", "warning", text))
         elif not (f.already or f.resumed or f.accepted or f.duplicates):
             notes.append(_note("file_without_requests", "warning", f"{f.path}: no requests found"))
     reasons: Counter[str] = Counter()

@@ -78,6 +78,7 @@ class Opened:
     head: bytes
     known: Entry | None = None  # the ledger's entry if this file was read before
     same: bool = False  # nothing new since
+    copied: bool = False  # of the same length, too
     offset: int = 0
     first_line: int = 1
     tail: bytes = b""  # last 64 kB before offset
@@ -119,7 +120,9 @@ def open_file(path: str, ledger: Ledger) -> Opened:
             if _is_continued(opened, entry):
                 opened.known = entry
                 opened.offset, opened.first_line = entry.bytes_read, entry.last_line + 1
-                opened.same = _nothing_new(opened, entry)
+                if not opened.same:
+                    rest = len(opened.tape.head(entry.open_bytes + 1))
+                    opened.same, opened.copied = rest <= entry.open_bytes, rest == entry.open_bytes
                 return opened
             opened.source.seek(0)
             opened = _start(name, source)
@@ -171,7 +174,3 @@ def _is_continued(opened: Opened, entry: Entry) -> bool:
         return opened.same
     opened.tail = tail
     return fingerprint(tail) == entry.tail_fingerprint
-
-
-def _nothing_new(opened: Opened, entry: Entry) -> bool:
-    return opened.same or len(opened.tape.head(entry.open_bytes + 1)) <= entry.open_bytes
