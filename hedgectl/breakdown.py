@@ -56,9 +56,9 @@ def breakdown(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, by: 
     else:
         keys = [()]  # one group, also of nothing: n = 0 is an answer
     found = con.execute(sql.text("decompose/breakdown_row").replace("{by}", names or "NULL")).fetchnumpy()
-    code = np.asarray(found["code"])
+    code = np.asarray(found.pop("code"))
     edges = np.searchsorted(code, np.arange(len(keys) + 1))
-    table = {name: _floats(column) for name, column in found.items() if name != "code"}
+    table = decompose.floats(found)
     groups = [
         {"key": dict(zip(by, key, strict=True)), **_group({k: v[lo:hi] for k, v in table.items()})}
         for key, lo, hi in zip(keys, edges[:-1], edges[1:], strict=True)
@@ -71,13 +71,6 @@ def breakdown(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, by: 
         "groups": groups,
         "notes": list(prepared.notes),
     }
-
-
-def _floats(column: Any) -> Floats:
-    """NULL becomes NaN; durations stay exact (below 2**53 ns, 104 days)."""
-    if isinstance(column, np.ma.MaskedArray):
-        return np.asarray(np.ma.filled(column.astype(np.float64), np.nan))
-    return np.asarray(column, dtype=np.float64)
 
 
 def _group(rows: dict[str, Floats]) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from hedgectl.notes import of_facts, of_skew
 
 if TYPE_CHECKING:
     import duckdb
+    import numpy as np
+    from numpy.typing import NDArray
 
     Connection = duckdb.DuckDBPyConnection
 
@@ -119,6 +121,19 @@ def columns(con: Connection, name: str, **values: Any) -> dict[str, Any]:
     """All rows of queries/<name>.sql as numpy arrays by column; masked where NULL."""
     found: dict[str, Any] = con.execute(sql.text(name), values or None).fetchnumpy()
     return found
+
+
+def floats(found: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
+    """The columns as float64, NaN for what is masked: times in ns stay exact up to 2**53, 104 days.
+
+    Empties `found` a column at a time: of a million rows both together are a third of a gigabyte.
+    """
+    import numpy as np
+
+    return {
+        name: np.asarray(np.ma.filled(np.ma.asarray(found.pop(name)).astype(np.float64, copy=False), np.nan))
+        for name in list(found)
+    }
 
 
 def prepare(con: Connection, selection: Selection | None = None) -> Prepared:

@@ -240,7 +240,10 @@ def fit_law(uncached: Floats, output: Floats, seconds: Floats, rows: Bools) -> L
     for _ in range(12):
         scale = 1.0 / np.maximum(y[keep], 0.05 * median)
         columns = [k for k in varied if k == 0 or solution[k] >= 0]
-        part, *_ = np.linalg.lstsq(x[keep][:, columns] * scale[:, None], y[keep] * scale, rcond=None)
+        design = x[keep][:, columns]
+        design *= scale[:, None]
+        part, *_ = np.linalg.lstsq(design, y[keep] * scale, rcond=None)
+        del design  # of a million rows 24 MB, and it is not needed beside the next one
         solution = np.zeros(3)
         solution[columns] = part
         predicted = np.maximum(x @ solution, 0.02 * median)

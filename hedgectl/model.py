@@ -110,12 +110,13 @@ class Workload:
             "routes": (),
             "tool_sets": (),
         }
-        for name, (kind, missing) in _PER_REQUEST.items():
-            fields[name] = np.full(n, missing, dtype=kind)
         fields |= {"arrival_s": arrival, "prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
         fields |= known
-        for name, (kind, _) in _PER_REQUEST.items():
-            fields[name] = np.ascontiguousarray(fields[name], dtype=kind)
+        for name, (kind, missing) in _PER_REQUEST.items():
+            if name in fields:
+                fields[name] = np.ascontiguousarray(fields[name], dtype=kind)
+            else:
+                fields[name] = np.full(n, missing, dtype=kind)
         if "replicas" not in known:
             count = int(fields["replica"].max(initial=-1)) + 1
             fields["replicas"] = tuple(f"r{i}" for i in range(count))

@@ -253,6 +253,29 @@ def test_the_same_log_gives_the_same_bytes() -> None:
     assert texts[0] == texts[1]
 
 
+def test_a_diagnosis_that_is_there_serves_an_only_scope_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hedgectl.diagnose import diagnose
+    from hedgectl.recommend import scopes
+
+    made: list[str | None] = []
+
+    def counted(*given: Any, **known: Any) -> dict[str, Any]:
+        made.append(given[1].selection.model)
+        return diagnose(*given, **known)
+
+    monkeypatch.setattr(scopes, "diagnose", counted)
+    con = logs.database(logs.spells(n=2000, slow=0.05))
+    ready = logs.prepared(con)
+    alone = recommend(con, ready, Options())
+    assert made == [None]
+    assert recommend(con, ready, Options(), diagnose(con, ready)) == alone
+    assert made == [None]
+    logs.add(con, logs.spells(n=2000, seed=2), "other")
+    both = logs.prepared(con)
+    recommend(con, both, Options(), diagnose(con, both))
+    assert sorted(made[1:], key=str) == ["chat", "other"]
+
+
 def test_an_empty_selection_is_said() -> None:
     con = logs.database(logs.spells(n=100))
     with pytest.raises(InputError):

@@ -13,6 +13,7 @@ from hedgectl.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from hedgectl.analysis import Opened
+    from hedgectl.recommend.options import Options
 
 _HELP = """Recommend a hedging policy with its projected effect and price, or say why not and what to do instead.
 
@@ -158,16 +159,17 @@ def recommend(
             ready=ready_of(ready_in, ready_quantiles, safety),
             progress=lambda stage, part: progress(f"{stage} {100 * part:.0f} %"),
         )
+        diagnosis = None
         if printing.fmt == "table":
-            shown = _split_and_verdict(found)
+            shown, diagnosis = _split_and_verdict(found, options)
         if found.empty:
             doc = nothing(found.prepared, options)
         elif on is not None:
             with tasks.on(on) as workers:
                 limit = cfg.get("memory_limit")
-                doc = spread.recommended(found.con, found.prepared, options, workers, folder, limit).document
+                doc = spread.recommended(found.con, found.prepared, options, workers, folder, limit, diagnosis).document
         else:
-            doc = run(found.con, found.prepared, options)
+            doc = run(found.con, found.prepared, options, diagnosis)
     if printing.fmt == "table":
         views = [*shown, *_views(doc)]
         output.view(views, "table", printing.out)
@@ -179,19 +181,22 @@ def recommend(
         raise typer.Exit(int(ExitCode.NOT_ENOUGH))
 
 
-def _split_and_verdict(found: Opened) -> list[Any]:
+def _split_and_verdict(found: Opened, options: Options) -> tuple[list[Any], dict[str, Any]]:
+    """What is shown of both, and the diagnosis, which the recommendation rests on as well."""
     from hedgectl.breakdown import breakdown
     from hedgectl.diagnose import diagnose
 
+    options.say("dividing the time", 0.0)
     split = breakdown(found.con, found.prepared)
-    verdict = diagnose(found.con, found.prepared)
+    options.say("diagnosing", 0.0)
+    verdict = diagnose(found.con, found.prepared, seed=options.seed)
     # in short: diagnose has the evidence in tables, and the notes of one selection are printed once, with the policy
     said = [
         block
         for block in _views({**verdict, "window": {}, "notes": [], "advice": []})
         if isinstance(block, blocks.Text)
     ]
-    return [*_views({**split, "notes": []}), *said]
+    return [*_views({**split, "notes": []}), *said], verdict
 
 
 def _views(doc: dict[str, Any]) -> list[Any]:

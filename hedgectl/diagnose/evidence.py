@@ -66,18 +66,18 @@ class Evidence:
 
 def gather(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, metric: Metric, seed: int) -> Evidence:
     """Reads the prepared tables; raises nothing for thin or empty logs."""
-    rows = {
-        name: np.asarray(np.ma.filled(np.ma.asarray(values).astype(np.float64), np.nan))
-        for name, values in decompose.columns(con, "decompose/diagnosis_row").items()
-    }
-    status, weight = rows["status"], rows["weight"]
-    time = rows[f"{metric}_ns"]
+    rows = decompose.floats(decompose.columns(con, "decompose/diagnosis_row"))
+    status, time = rows["status"], rows[f"{metric}_ns"]
     fine = (status == 0) & np.isfinite(time)
     bounds = (status == 2) & np.isfinite(rows["e2e_ns"]) & ((metric == "e2e") | ~np.isfinite(rows["ttft_ns"]))
-    served = {k: v[fine] for k, v in rows.items()}
-    x, w = time[fine], weight[fine]
+    cut_ms, cut_weight = rows["e2e_ns"][bounds] / 1e6, rows["weight"][bounds]
+    del time
+    served = {
+        name: rows.pop(name)[fine] for name in list(rows)
+    }  # both together would be the most memory of a recommendation
+    x, w = served[f"{metric}_ns"], served["weight"]
     n = len(x)
-    told = quantiles.summary(x / 1e6, weights=w, censored=rows["e2e_ns"][bounds] / 1e6, censored_weights=weight[bounds])
+    told = quantiles.summary(x / 1e6, weights=w, censored=cut_ms, censored_weights=cut_weight)
     usual = ordinary(served, x)
     ratio = x / np.maximum(usual.seconds(served) * 1e9, 1.0)
     limit, slow = slow_rows(x, w, ratio, told)
@@ -101,7 +101,7 @@ def gather(con: duckdb.DuckDBPyConnection, prepared: decompose.Prepared, metric:
     timed = np.isfinite(served["arrival_ns"])
     origin = float(served["arrival_ns"][timed].min()) if timed.any() else 0.0
     count = comovement.episodes((served["arrival_ns"][timed] - origin) / 1e9, slow[timed]) if timed.any() else 0
-    del rows, served, pieces  # of a million requests a third of a gigabyte; what follows reads its own columns
+    del served, pieces  # of a million requests a third of a gigabyte; what follows reads its own columns
     seen = _attempts(con, metric, limit, usual, prepared, seed)
     load = workload.load(con).requests
     return Evidence(
@@ -181,7 +181,7 @@ def _attempts(
         return out
     t0 = int(arrival_ns[0])
     arrival = (arrival_ns - t0) / 1e9
-    rows = {k: np.asarray(np.ma.filled(np.ma.asarray(v).astype(np.float64), np.nan)) for k, v in found.items()}
+    rows = decompose.floats(found)
     replica = rows["replica"].astype(np.int64)
     pool = np.where(np.isfinite(rows["pool"]), rows["pool"], -1).astype(np.int64)
     out["pools"] = len(np.unique(pool[pool >= 0]))

@@ -46,31 +46,34 @@ class OfScope:
     slowest: Decided | None = None
 
 
-def recommend(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Options | None = None) -> dict[str, Any]:
+def recommend(
+    con: duckdb.DuckDBPyConnection,
+    prepared: Prepared,
+    options: Options | None = None,
+    diagnosis: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """The document of `recommended` alone."""
-    return recommended(con, prepared, options).document
+    return recommended(con, prepared, options, diagnosis).document
 
 
-def recommended(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Options | None = None) -> Recommended:
+def recommended(
+    con: duckdb.DuckDBPyConnection,
+    prepared: Prepared,
+    options: Options | None = None,
+    diagnosis: dict[str, Any] | None = None,
+) -> Recommended:
     """The decision for a log after `decompose.prepare`; one entry a scope, the slowest first.
 
-    The same log, options and seed give the same bytes. Raises InputError if the selection holds no request.
+    `diagnosis`: of `prepared` with the same seed, where it was made already. The same log, options and seed give the
+    same bytes. Raises InputError if the selection holds no request.
     """
     chosen = options or Options()
-    every = scopes.load(
-        con,
-        prepared,
-        by_route=chosen.by_route,
-        min_requests=chosen.needed(),
-        seed=chosen.seed,
-        one_clock=chosen.one_clock,
-    )
+    every = scopes.load(con, prepared, chosen, diagnosis)
     return composed((decide_scope(con, one, chosen) for one in every), prepared, chosen)
 
 
 def decide_scope(con: duckdb.DuckDBPyConnection, one: scopes.ScopeData, chosen: Options) -> OfScope:
     """The decision, or one a size class, for one scope."""
-    chosen.say(f"scope {one.scope.name}", 0.0)
     notes: list[dict[str, Any]] = []
     decided: list[Decided] = []
     slowest: Decided | None = None

@@ -15,6 +15,7 @@ from hedgectl.diagnose import diagnose
 from hedgectl.fit import LogFacts
 from hedgectl.model import Workload
 from hedgectl.policy import Scope
+from hedgectl.recommend.options import Options
 from hedgectl.workload import Loaded
 
 if TYPE_CHECKING:
@@ -41,23 +42,16 @@ class ScopeData:
 
 
 def load(
-    con: duckdb.DuckDBPyConnection,
-    prepared: Prepared,
-    *,
-    by_route: bool = False,
-    min_requests: int = 0,
-    seed: int = 1,
-    one_clock: bool = False,
+    con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Options, diagnosis: dict[str, Any] | None = None
 ) -> Iterator[ScopeData]:
-    """The scopes of the TEMP table `request`, largest first. Scopes with fewer answers than `min_requests` get no diagnosis.
+    """The scopes of the TEMP table `request`, largest first. Scopes with fewer answers than are needed get no diagnosis.
 
-    `one_clock`: the user's word that first tokens may be trusted although some stand before their start.
-
-    With several scopes the TEMP tables are built anew for each, and for the whole selection again at the end.
+    `diagnosis`: of the whole selection, made with the seed of `options`, if there is one already; it is that of an only
+    scope. With several scopes the TEMP tables are built anew for each, and for the whole selection again at the end.
     """
-    found = listed(con, by_route=by_route, min_requests=min_requests)
+    found = listed(con, options)
     for one in found:
-        yield scope_data(con, prepared, one, seed=seed, one_clock=one_clock)
+        yield scope_data(con, prepared, one, options, diagnosis)
     if len(found) > 1:
         decompose.prepare(con, prepared.selection)
 
@@ -77,28 +71,39 @@ class Listed:
         return self.scope.model is None and not self.alone
 
 
-def listed(con: duckdb.DuckDBPyConnection, *, by_route: bool = False, min_requests: int = 0) -> list[Listed]:
+def listed(con: duckdb.DuckDBPyConnection, options: Options) -> list[Listed]:
     """The scopes of the TEMP table `request`, largest first."""
-    found = decompose.rows(con, "recommend/scope_list", by_route=by_route)
+    found = decompose.rows(con, "recommend/scope_list", by_route=options.by_route)
+    alone, needed = len(found) == 1, options.needed()
     return [
-        Listed(Scope(model=r["model"], route=r["route"]), r["requests"], len(found) == 1, r["requests"] >= min_requests)
-        for r in found
+        Listed(Scope(model=r["model"], route=r["route"]), r["requests"], alone, r["requests"] >= needed) for r in found
     ]
 
 
 def scope_data(
-    con: duckdb.DuckDBPyConnection, prepared: Prepared, one: Listed, *, seed: int, one_clock: bool = False
+    con: duckdb.DuckDBPyConnection,
+    prepared: Prepared,
+    one: Listed,
+    options: Options,
+    diagnosis: dict[str, Any] | None = None,
 ) -> ScopeData:
-    """One scope; unless it is the only one the TEMP tables are built anew for it."""
-    scope, unnamed, diagnosed = one.scope, one.unnamed, one.diagnosed
+    """One scope; unless it is the only one the TEMP tables are built anew for it. `diagnosis` as in `load`."""
+    scope, unnamed = one.scope, one.unnamed
     whole = one.alone or unnamed
     if unnamed:
         # another scope's TEMP tables may stand there
         decompose.prepare(con, prepared.selection)
     chosen = prepared if whole else _narrowed(con, prepared, scope)
+    if not one.diagnosed or unnamed:
+        diagnosis = None
+    elif diagnosis is None or not one.alone:
+        options.say(f"diagnosing {scope.name}", 0.0)
+        diagnosis = diagnose(con, chosen, seed=options.seed)
+    # after the diagnosis, which reads the same rows: both at once would be the most memory of a recommendation
+    options.say(f"loading {scope.name}", 0.0)
     model, route = (None, None) if whole else (scope.model, scope.route)
     loaded = workload.load(con, model, route)
-    two_clocks = prepared.skew is not None and prepared.skew.telling and not one_clock
+    two_clocks = prepared.skew is not None and prepared.skew.telling and not options.one_clock
     if two_clocks:
         loaded = replace(loaded, requests=without_ttft(loaded.requests), attempts=without_ttft(loaded.attempts))
     own = decompose.columns(con, "recommend/scope", model=model, route=route)
@@ -109,8 +114,8 @@ def scope_data(
         rows = np.asarray(own["unnamed"], dtype=bool)
         part, raced = compact(part.take(rows)), raced[rows]
     served = part.cache_hit != 1  # an answer from the response cache reached no replica
-    part, raced = part.take(served), raced[served]
-    diagnosis = diagnose(con, chosen, seed=seed) if diagnosed and not unnamed else None
+    if not served.all():  # else the same rows would be kept twice
+        part, raced = part.take(served), raced[served]
     return ScopeData(scope, part, loaded, int(raced.sum()), int((~served).sum()), diagnosis, raced)
 
 

@@ -11,6 +11,7 @@ from hedgectl.errors import HedgectlError
 from hedgectl.recommend import scopes
 from hedgectl.recommend.options import Options
 from hedgectl.recommend.run import OfScope, Recommended, composed, decide_scope
+from hedgectl.recommend.run import recommended as here
 from hedgectl.recommend.scopes import Listed
 from hedgectl.tasks import Tasks
 
@@ -39,22 +40,15 @@ def recommended(
     tasks: Tasks,
     folder: str,
     memory_limit: str | None = None,
+    diagnosis: dict[str, Any] | None = None,
 ) -> Recommended:
     """As :func:`hedgectl.recommend.run.recommended`, for a selection of ``folder`` that is open in ``con``; the same bytes.
 
     A scope that fails is told in a note and does not stop the others. Raises what the first one raised if all fail.
     """
-    every = scopes.listed(con, by_route=options.by_route, min_requests=options.needed())
+    every = scopes.listed(con, options)
     if len(every) < 2:
-        parts = scopes.load(
-            con,
-            prepared,
-            min_requests=options.needed(),
-            by_route=options.by_route,
-            seed=options.seed,
-            one_clock=options.one_clock,
-        )
-        return composed((decide_scope(con, one, options) for one in parts), prepared, options)
+        return here(con, prepared, options, diagnosis)
     told = replace(options, progress=None)
     # rows without a model can only be told apart among all others: they are decided here, where all are loaded
     work = [_Scope(folder, prepared, one, told, memory_limit) for one in every if not one.unnamed]
@@ -70,9 +64,7 @@ def recommended(
         options.say(f"{len(done)} of {len(work)} scopes decided", len(done) / len(work))
     for one in every:
         if one.unnamed:
-            done[one] = decide_scope(
-                con, scopes.scope_data(con, prepared, one, seed=options.seed, one_clock=options.one_clock), options
-            )
+            done[one] = decide_scope(con, scopes.scope_data(con, prepared, one, options), options)
     if failures and not done:
         raise failures[0][1]
     found = composed((done[one] for one in every if one in done), prepared, options)
@@ -91,8 +83,6 @@ def _decide(work: _Scope) -> OfScope:
     selection = replace(prepared.selection, as_of_ns=prepared.as_of_ns)
     with store.connect(None, memory_limit=work.memory_limit) as memory, store.explained(work.folder):
         fleet.load(work.folder, memory, selection, fleet.Scope(scope.model, scope.route))
-        one = scopes.scope_data(
-            memory.con, prepared, work.listed, seed=work.options.seed, one_clock=work.options.one_clock
-        )
+        one = scopes.scope_data(memory.con, prepared, work.listed, work.options)
         # the requests stay where they are: an entry is small
         return replace(decide_scope(memory.con, one, work.options), slowest=None)

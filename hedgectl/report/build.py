@@ -24,11 +24,11 @@ def report(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Options)
     Raises HedgectlError if the drawing libraries are missing, InputError if the selection holds no request.
     """
     svg.require()
-    found = recommended(con, prepared, options)
+    options.say("diagnosing", 0.0)
+    diagnosis = diagnose(con, prepared, seed=options.seed)
+    found = recommended(con, prepared, options, diagnosis)
     document = found.document
     policy = parse(document)
-    options.say("looking at the tail", 0.0)
-    diagnosis = diagnose(con, prepared, seed=options.seed)
     threshold = diagnosis["tail"]["threshold_ms"]
     first = policy.policies[0]
     ground = replayed.ground(found.slowest, options)
