@@ -380,7 +380,27 @@ def test_envoy_upstream_cut_stream() -> None:
     assert one("envoy_upstream", upstream(cd_us_rx=None, duration=689))["status"] == "censored"
     unlogged = upstream()
     del unlogged["cd_us_rx"]
-    assert one("envoy_upstream", unlogged)["status"] == "ok"
+    row = one("envoy_upstream", unlogged)
+    assert (row["status"], row["note"]) == ("ok", "end_unlogged")
+    # where empty values are left out, the other rows show that it is logged
+    found = attempts("envoy_upstream", [json.dumps(unlogged), json.dumps(upstream())])
+    assert [(r["status"], r.get("note")) for r in found] == [("censored", None), ("ok", None)]
+
+
+@pytest.mark.parametrize(
+    ("details", "status", "kind"),
+    [
+        ("via_upstream", "ok", None),
+        ("downstream_remote_disconnect", "censored", "client_gone"),
+        ("stream_idle_timeout", "censored", "timeout"),
+        ("upstream_reset_after_response_started{remote_reset}", "error", "upstream"),
+    ],
+)
+def test_envoy_json_without_flags_is_told_by_its_details(details: str, status: str, kind: str | None) -> None:
+    record = first("envoy_json") | {"response_code": 200, "response_code_details": details}
+    del record["response_flags"]
+    row = one("envoy_json", record)
+    assert (row["status"], row.get("error_kind")) == (status, kind)
 
 
 def test_ai_gateway_rows() -> None:

@@ -431,6 +431,8 @@ def test_a_row_that_is_a_whole_request_gives_the_loser_too(mapping: Any) -> None
         ("fields = 3", "no [fields]"),
         ("[fields\n", "TOML"),
         ('[fields]\nts = "t"\n', "no latency"),
+        ('[fields]\ne2e_ms = "d"\ntools = "t"\n[left_out]\nn_choices = 1\n', 'add n_choices = "its name in the log"'),
+        ('[fields]\ne2e_ms = "d"\nn_choices = "n"\n[left_out]\nn_choices = 1\n', "can never hold for n_choices"),
         ('[fields]\ne2e_msec = "d"\n', "e2e_ms"),
         ('[fields]\nlatency = "d"\n', "e2e_ms"),
         ('[fields]\ntimestamp = "t"\ne2e_ms = "d"\n', "ts"),

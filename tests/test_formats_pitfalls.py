@@ -69,7 +69,7 @@ from format_rows import Row, attempts, read_text, rows, samples
 from make_format_samples import attribute, envoy_row, export, llm_request
 
 from hedgectl import decompose
-from hedgectl.formats import detect
+from hedgectl.formats import catalogue, detect
 from hedgectl.formats.catalogue import get
 
 T = 1770000000.0
@@ -751,6 +751,24 @@ def test_plain_huge_numbers() -> None:
     assert [r["request_id"] for r in found[:2]] == ["9007199254740993", "9007199254740992"]
     assert ("ttft_ns" in found[4], found[4]["e2e_ns"], found[4]["note"]) == (False, 1000 * MS, "ttft_unreadable")
     assert (found[5]["kind"], found[5]["reason"]) == ("reject", "bad_time")
+
+
+JSON_SAMPLES = [name for name, fmt in catalogue.load_all().items() if fmt.input == "json" and samples(name)]
+
+
+@pytest.mark.parametrize("name", JSON_SAMPLES)
+def test_ids_are_made_of_values_and_not_of_how_they_are_written(name: str) -> None:
+    """A file that jq or an editor wrote again is the same file: other spaces, keys in another order."""
+    for path in samples(name):
+        records = detect.sample_of(read_text(path).splitlines()).records
+        ids = [
+            [(r.get("request_id"), r.get("attempt_id"), r.get("turn_id")) for r in attempts(name, lines)]
+            for lines in (
+                [json.dumps(r, separators=(",", ":")) for r in records],
+                [json.dumps(r, sort_keys=True, separators=(" , ", " : ")) for r in records],
+            )
+        ]
+        assert ids[0] == ids[1]
 
 
 FIRST_TOKENS = {

@@ -230,6 +230,13 @@ def test_a_field_that_stands_twice_is_said(run: Any, tmp_path: Path) -> None:
     assert ": 2 rows" in told["text"]
     _, out, _ = run("breakdown", "--db", "d.duckdb", "-o", "json")
     assert json.loads(out)["groups"][0]["excluded"]["error"] == 0  # the first status counts
+    # inside an object, too; the same name in two objects is no repetition
+    inside = '{"id": %d, "usage": {"n": 1, "n": 2}, "a": [{"x": 1}, {"x": 1}], '
+    log = write(
+        tmp_path, inside % 1 + row(3)[1:], (inside % 2).replace('"n": 2', '"m": 2') + row(4)[1:], name="b.jsonl"
+    )
+    _, out, _ = run("ingest", log, "--db", "e.duckdb", "-o", "json")
+    assert [n["text"][-10:] for n in json.loads(out)["notes"] if n["code"] == "field_twice"] == ["1 row seen"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")

@@ -55,7 +55,7 @@ from typing import Any
 from hedgectl import sql
 from hedgectl.errors import InputError, UsageError
 from hedgectl.formats import columns
-from hedgectl.formats.compile import RULES, STATUS_LISTS, FieldMap, Source, compile_map, source
+from hedgectl.formats.compile import PARAMETERS, RULES, STATUS_LISTS, FieldMap, Source, compile_map, source
 
 INPUTS = ("json", "csv", "text", "parquet")
 OBSERVERS = ("client", "edge", "gateway", "engine")
@@ -269,7 +269,7 @@ def _field_map(document: Mapping[str, Any], path: Path, text: str) -> FieldMap:
         fields=sources,
         keys=keys,
         constants=_fixed(document, "constants", path, text),
-        left_out=_fixed(document, "left_out", path, text),
+        left_out=_left_out(document, fields, path, text),
         only=_rules(document, "only", path),
         skip=_rules(document, "skip", path),
         words={name: _words(document.get(name, []), name, path) for name in STATUS_LISTS},
@@ -292,6 +292,20 @@ def _fixed(document: Mapping[str, Any], table: str, path: Path, text: str) -> di
         if columns.key(name, where=_at(path, text, name)).kind in ("time", "duration", "money"):
             raise UsageError(f"{name} cannot be a constant", where=_at(path, text, name))
     return dict(found)
+
+
+def _left_out(document: Mapping[str, Any], fields: Mapping[str, Any], path: Path, text: str) -> dict[str, Any]:
+    """What a parameter means in rows that name another one. Raises UsageError where no row could say so."""
+    found = _fixed(document, "left_out", path, text)
+    for name in found:
+        where = _at(path, text, name)
+        if name not in fields:
+            hint = f'add {name} = "its name in the log" to [fields]; what no row ever says belongs to [constants]'
+            raise UsageError(f"[left_out] speaks of {name}, which [fields] does not read", where=where, hint=hint)
+        if not (set(PARAMETERS) & fields.keys()) - {name}:
+            hint = f"it holds in rows that name another parameter: add one of {', '.join(PARAMETERS)} to [fields]"
+            raise UsageError(f"[left_out] can never hold for {name}", where=where, hint=hint)
+    return found
 
 
 def _flag(value: Any, key: str, path: Path) -> bool:

@@ -265,7 +265,7 @@ def compile_map(fmap: FieldMap, *, where: str) -> str:
             _, src, key = by_name[name]
             text = _time_text(src, paths) if name in columns.TIMES else _text_of(src, paths, exact=key.kind == "text")
             if name in fmap.left_out:
-                others = [_text_of(by_name[o][1], paths) for o in _PARAMETERS if o in by_name and o != name]
+                others = [_text_of(by_name[o][1], paths) for o in PARAMETERS if o in by_name and o != name]
                 text = _left_out(text, others, _constant(name, fmap.left_out[name], where))
         elif name in fmap.constants:
             text = _constant(name, fmap.constants[name], where)
@@ -304,7 +304,7 @@ _TEXT_NAMES = (
 )  # fmt: skip
 
 
-_PARAMETERS = ("tools", "tools_offered", "stored_state", "n_choices", "batch")
+PARAMETERS = ("tools", "tools_offered", "stored_state", "n_choices", "batch")
 
 
 def _left_out(text: str, others: Sequence[str], default: str) -> str:

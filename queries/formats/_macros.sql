@@ -154,6 +154,10 @@ CREATE OR REPLACE TEMP MACRO ttft_fault(first_ns, whole_ns) AS
 CREATE OR REPLACE TEMP MACRO part_fault(part_ns, whole_ns) AS
     CASE WHEN part_ns < 0 OR part_ns > whole_ns THEN 'component_out_of_range' END;
 
+-- what a run of a load tool that writes no ids is called: by its values, so that a file written again (spaces, order of keys) is the same run
+CREATE OR REPLACE TEMP MACRO run_of(name, a, b, c) AS
+    left(md5(concat_ws('|', coalesce(name, ''), coalesce(CAST(a AS VARCHAR), ''), coalesce(CAST(b AS VARCHAR), ''), coalesce(CAST(c AS VARCHAR), ''))), 12);
+
 -- JSON text of a list of tools (names, or objects with name or function.name), or comma-separated text
 -- -> sorted, comma-separated names; '' for an empty list, NULL for no list.
 CREATE OR REPLACE TEMP MACRO tool_list(s) AS

@@ -27,7 +27,7 @@
 WITH x AS (
     SELECT line, record, from_json(j, '{
         "start_time": "VARCHAR", "start_epoch": "VARCHAR", "duration": "VARCHAR", "cd_total": "VARCHAR", "method": "VARCHAR", "path": "VARCHAR",
-        "x-envoy-origin-path": "VARCHAR", "response_code": "VARCHAR", "response_flags": "VARCHAR", "upstream_host": "VARCHAR",
+        "x-envoy-origin-path": "VARCHAR", "response_code": "VARCHAR", "response_flags": "VARCHAR", "response_code_details": "VARCHAR", "upstream_host": "VARCHAR",
         "upstream_cluster": "VARCHAR", "route_name": "VARCHAR", "x_request_id": "VARCHAR", "x-request-id": "VARCHAR", "request_id": "VARCHAR",
         "stream_id": "VARCHAR", "session_id": "VARCHAR", "tenant": "VARCHAR", "segment": "VARCHAR", "model": "VARCHAR", "content_type": "VARCHAR",
         "attempt_count": "VARCHAR", "upstream_request_attempt_count": "VARCHAR", "request_duration": "VARCHAR", "request_tx_duration": "VARCHAR",
@@ -51,7 +51,12 @@ WITH x AS (
            is_naive(present(v.start_time)) AND s_ns(v.start_epoch) IS NULL AS naive,
            coalesce(us_ns(v.cd_total), ms_ns(v.duration)) AS total_ns,
            TRY_CAST(v.response_code AS INTEGER) AS code,
-           coalesce(present(v.response_flags), '') AS flags,
+           -- where the flags are not logged, the details say the same in words
+           coalesce(present(v.response_flags), CASE regexp_extract(v.response_code_details, '^[a-z_]+')
+               WHEN 'downstream_remote_disconnect' THEN 'DC' WHEN 'stream_idle_timeout' THEN 'SI'
+               WHEN 'upstream_response_timeout' THEN 'UT' WHEN 'response_timeout' THEN 'UT' WHEN 'upstream_per_try_timeout' THEN 'UT'
+               WHEN 'upstream_max_stream_duration_reached' THEN 'UMSDR' WHEN 'max_duration_timeout' THEN 'DT'
+               WHEN 'upstream_reset_after_response_started' THEN 'UR' END, '') AS flags,
            coalesce(to_count(v.attempt_count), to_count(v.upstream_request_attempt_count)) AS attempts,
            CASE WHEN v.content_type LIKE 'text/event-stream%' THEN true
                 WHEN present(v.content_type) IS NOT NULL AND TRY_CAST(v.response_code AS INTEGER) BETWEEN 200 AND 299 THEN false END AS streamed,

@@ -15,9 +15,13 @@
 --   body that took more than 10 ms to come
 -- traps: rows are in the order in which attempts ended, and x-envoy-attempt-count is the same in both rows of a hedged pair: attempts are numbered
 --   by start ; UT with 200 is a per-try timeout that struck while the answer went on ; code 0 is an attempt that was given up, a
---   loser or a caller that left ; 200 without an end of the answer (cd_us_rx null) was cut ; attempt_count is 0 in every row ; bytes are seen from the proxy: bytes_sent is the request
-WITH x AS (
-    SELECT line, record, contains(CAST(j AS VARCHAR), '"cd_us_rx"') AS says_end, from_json(j, '{
+--   loser or a caller that left ; 200 without an end of the answer was cut: cd_us_rx null, or left out where others of the file have it (omit_empty_values) ; attempt_count is 0 in every row ; bytes are seen from the proxy: bytes_sent is the request
+-- notes: end_unlogged = good answers of a log that does not say whether they came to their end, cut ones among them: log cd_us_rx
+WITH w AS (
+    -- a file that has the point at all leaves it out only where it was never reached
+    SELECT line >> 40 AS file, bool_or(contains(CAST(j AS VARCHAR), '"cd_us_rx"')) AS says_end FROM raw GROUP BY file
+), x AS (
+    SELECT line, record, from_json(j, '{
         "start_time": "VARCHAR", "start_epoch": "VARCHAR", "duration": "VARCHAR", "response_code": "VARCHAR", "response_flags": "VARCHAR",
         "upstream_host": "VARCHAR", "x_request_id": "VARCHAR", "x-request-id": "VARCHAR", "request_id": "VARCHAR", "client_request_id": "VARCHAR", "session_id": "VARCHAR",
         "model": "VARCHAR", "content_type": "VARCHAR", "response_duration": "VARCHAR", "pool_ready_duration": "VARCHAR", "cd_to_us_rx_beg": "VARCHAR",
@@ -31,9 +35,10 @@ WITH x AS (
            coalesce(us_ns(v.cd_to_us_rx_beg), ms_ns(v.response_duration)) AS head_ns,
            us_ns(v.cd_to_us_rx_body_beg) AS body_ns, us_ns(v.cd_us_rx) AS answer_ns,
            ms_ns(v.pool_ready_duration) AS pool_ns,
+           says_end,
            -- the point is logged, and this answer never got there
            says_end AND v.cd_us_rx IS NULL AND v.cd_to_us_rx_beg IS NOT NULL AS cut
-    FROM x
+    FROM x JOIN w ON w.file = x.line >> 40
 ), s AS (
     SELECT *,
            -- to the microsecond where the points are there
@@ -60,6 +65,7 @@ SELECT line, record,
             WHEN total_ns > 86400000000000 THEN 'duration_out_of_range'
             WHEN state IS NULL THEN 'unknown_status' END AS reason,
        nullif(concat_ws(',', CASE WHEN is_naive(present(v.start_time)) AND s_ns(v.start_epoch) IS NULL THEN 'naive_time' END,
+           CASE WHEN state = 'ok' AND NOT says_end THEN 'end_unlogged' END,
            CASE WHEN state <> 'error' AND streamed THEN ttft_fault(coalesce(body_ns, head_ns), length_ns) END, part_fault(pool_ns, total_ns + 1000000)), '') AS note,
        coalesce(to_text(v.x_request_id), to_text(v."x-request-id"), to_text(v.request_id), to_text(v.client_request_id)) AS request_id,
        to_text(v.session_id) AS turn_id,

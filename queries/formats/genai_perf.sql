@@ -15,7 +15,8 @@ WITH e AS (
     SELECT line, record, unnest(TRY_CAST(j->'$.experiments' AS JSON[])) AS x FROM raw
 ), q AS (
     SELECT line, record, mode, run, unnest(requests) AS r, generate_subscripts(requests, 1) AS i
-    FROM (SELECT line, record, x->>'$.experiment.mode' AS mode, left(md5(CAST(x AS VARCHAR)), 12) AS run, TRY_CAST(x->'$.requests' AS JSON[]) AS requests FROM e)
+    FROM (SELECT line, record, mode, run_of(mode, list_transform(requests, lambda r: r->>'$.timestamp'), NULL, NULL) AS run, requests
+          FROM (SELECT line, record, x->>'$.experiment.mode' AS mode, TRY_CAST(x->'$.requests' AS JSON[]) AS requests FROM e))
 ), f AS (
     SELECT *, ns_ns(r->>'$.timestamp') AS start_ns, TRY_CAST(r->'$.response_timestamps' AS BIGINT[]) AS stamps,
            TRY_CAST(r->'$.response_outputs' AS JSON[]) AS outputs
@@ -35,7 +36,7 @@ WITH e AS (
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
        CASE WHEN n > 1 AND NOT failed THEN ttft_fault(first, e2e) END AS note,
-       -- no id is written: the run's own content and the position in it
+       -- no id is written: the run's own values and the position in it
        run || '-' || (i - 1) AS request_id, 'client' AS observer, start_ns AS arrival_ns, CASE WHEN NOT failed THEN e2e END AS e2e_ns,
        -- one response is a whole answer: its first token is unknown
        CASE WHEN n > 1 AND NOT failed AND first > 0 AND first <= e2e THEN first END AS ttft_ns, CASE WHEN n > 1 AND NOT failed AND first > 0 AND first <= e2e THEN 'first_token' END AS ttft_basis,

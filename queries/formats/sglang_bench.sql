@@ -14,11 +14,11 @@
 WITH d AS (
     SELECT line, record, TRY_CAST(j->'$.ttfts' AS DECIMAL(28, 9)[]) AS ttfts, TRY_CAST(j->'$.itls' AS DECIMAL(28, 9)[][]) AS itls,
            TRY_CAST(j->'$.errors' AS VARCHAR[]) AS errors, TRY_CAST(j->'$.input_lens' AS BIGINT[]) AS inputs, TRY_CAST(j->'$.output_lens' AS BIGINT[]) AS outputs,
-           json_type(j->'$.max_concurrency') IN ('UBIGINT', 'BIGINT', 'INTEGER') AS closed, left(md5(CAST(j AS VARCHAR)), 12) AS run
+           json_type(j->'$.max_concurrency') IN ('UBIGINT', 'BIGINT', 'INTEGER') AS closed, CAST(s_ns(j->>'$.duration') AS VARCHAR) AS run
     FROM raw
 ), r AS (
     -- the arrays side by side, so that no row carries all of them
-    SELECT line, record, closed, run, unnest(CASE WHEN len(ttfts) > 0 THEN range(1, len(ttfts) + 1) ELSE [0] END) AS i, unnest(ttfts) AS ttft,
+    SELECT line, record, closed, run_of(run, ttfts, inputs, outputs) AS run, unnest(CASE WHEN len(ttfts) > 0 THEN range(1, len(ttfts) + 1) ELSE [0] END) AS i, unnest(ttfts) AS ttft,
            unnest(itls[:len(ttfts)]) AS gaps, nullif(unnest(errors[:len(ttfts)]), '') AS error, unnest(inputs[:len(ttfts)]) AS input, unnest(outputs[:len(ttfts)]) AS output
     FROM d
 ), v AS (
@@ -33,7 +33,7 @@ WITH d AS (
     FROM u
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
-       -- no id is written: the run's own content and the position in it
+       -- no id is written: the run's own values and the position in it
        run || '-' || (i - 1) AS request_id,
        'client' AS observer,
        CASE WHEN NOT failed THEN latency_ns END AS e2e_ns,

@@ -19,7 +19,7 @@ WITH d AS (
            TRY_CAST(j->'$.queue_times' AS DECIMAL(28, 9)[]) AS waits, TRY_CAST(j->'$.errors' AS VARCHAR[]) AS errors,
            TRY_CAST(j->'$.input_lens' AS BIGINT[]) AS inputs, TRY_CAST(j->'$.output_lens' AS BIGINT[]) AS outputs,
            coalesce(j->>'$.endpoint_type', j->>'$.backend') = 'openai-chat' AS chat, to_text(j->>'$.model_id') AS model,
-           json_type(j->'$.max_concurrency') IN ('UBIGINT', 'BIGINT', 'INTEGER') AS closed, left(md5(CAST(j AS VARCHAR)), 12) AS run,
+           json_type(j->'$.max_concurrency') IN ('UBIGINT', 'BIGINT', 'INTEGER') AS closed, concat_ws(' ', j->>'$.date', s_ns(j->>'$.duration'), j->>'$.model_id') AS run,
            -- the fork of InferenceX writes when the run began; else the date is when it ended
            coalesce(s_ns(j->>'$.benchmark_start_time_unix'),
                naive_ns(epoch_ns(CAST(try_strptime(j->>'$.date', '%Y%m%d-%H%M%S') AS TIMESTAMP_NS)), CAST(getvariable('hedgectl_tz') AS VARCHAR))
@@ -27,7 +27,7 @@ WITH d AS (
     FROM raw
 ), r AS (
     -- the arrays side by side, so that no row carries all of them
-    SELECT line, record, chat, model, closed, run, run_ns, list_min(starts) AS first_start, unnest(CASE WHEN len(ttfts) > 0 THEN range(1, len(ttfts) + 1) ELSE [0] END) AS i,
+    SELECT line, record, chat, model, closed, run_of(run, ttfts, inputs, outputs) AS run, run_ns, list_min(starts) AS first_start, unnest(CASE WHEN len(ttfts) > 0 THEN range(1, len(ttfts) + 1) ELSE [0] END) AS i,
            unnest(ttfts) AS ttft, unnest(itls[:len(ttfts)]) AS gaps, unnest(latencies[:len(ttfts)]) AS latency, unnest(starts[:len(ttfts)]) AS start,
            coalesce(unnest(waits[:len(ttfts)]), 0) AS wait, nullif(unnest(errors[:len(ttfts)]), '') AS error,
            unnest(inputs[:len(ttfts)]) AS input, unnest(outputs[:len(ttfts)]) AS output
@@ -49,7 +49,7 @@ WITH d AS (
 )
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
        CASE WHEN NOT failed THEN ttft_fault(first_ns, latency_ns) END AS note,
-       -- no id is written: the run's own content and the position in it
+       -- no id is written: the run's own values and the position in it
        run || '-' || (i - 1) AS request_id,
        'client' AS observer,
        model,
