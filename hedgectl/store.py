@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hedgectl import sql
+from hedgectl import sql, tasks
 from hedgectl.errors import BusyError, HedgectlError, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ def connect(
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
     }
+    if tasks.threads() is not None:
+        config["threads"] = tasks.threads() or 1
     target = ":memory:" if path is None else str(path)
     until = time.monotonic() + wait_s
     while True:

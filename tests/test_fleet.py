@@ -14,7 +14,7 @@ from typing import Any
 import ingest_logs as logs
 import pytest
 
-from hedgectl import analysis, fleet, history
+from hedgectl import analysis, fleet, history, store, tasks
 from hedgectl.breakdown import breakdown
 from hedgectl.daily import Job, daily
 from hedgectl.decompose import Selection
@@ -196,6 +196,17 @@ def test_the_daily_job_keeps_its_rows_in_a_folder(tmp_path: Path, files: list[Pa
         assert again["action"] == ("renewed" if name == "folder" else "nothing_new")
     assert [d | {"policy": ""} for d in written[:1]] == [d | {"policy": ""} for d in written[1:]]
     assert (tmp_path / "folder.json").read_text() == (tmp_path / "db.json").read_text()
+
+
+def test_a_piece_keeps_to_its_cores(tmp_path: Path, files: list[Path]) -> None:
+    """What a scheduler counts with is what a database takes, and the answer does not depend on it."""
+    expected = logs.read(*files, db=tmp_path / "a.duckdb")
+    with tasks.confined(1):
+        got = logs.read(*files, db=tmp_path / "b.duckdb")
+        with store.connect(None) as memory:
+            assert memory.con.execute("SELECT current_setting('threads')").fetchall() == [(1,)]
+    assert tasks.threads() is None
+    assert got | {"database": ""} == expected | {"database": ""}
 
 
 EXTRAS = ("ray", "boto3", "botocore")

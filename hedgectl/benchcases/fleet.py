@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,12 @@ from hedgectl.store import connect
 def cases(*, rows: int = 300_000, files: int = 6, runs: int = 3, workers: int = 0) -> list[dict[str, Any]]:
     """Rows of ``bench.v1``: seconds into a folder beside seconds into a database, alternating; ``ratio`` is the overhead.
 
-    With ``workers`` also that many Ray workers beside one, where ``ratio`` is how many times longer the one takes. Raises
-    HedgectlError if a row is lost, UsageError without Ray.
+    With ``workers`` the same through one Ray worker, with a thread on both sides, and that many Ray workers beside one, where
+    ``ratio`` is how many times longer the one takes. The start of a cluster is told apart. Raises HedgectlError if a row is
+    lost, UsageError without Ray.
     """
     if rows < files or files < 1 or runs < 1 or workers < 0:
         raise UsageError("rows, files and runs are at least 1, and no file is empty")
-    found = []
     with tempfile.TemporaryDirectory(prefix="hedgectl-bench-") as folder:
         root = Path(folder)
         logs = root / "logs"
@@ -33,29 +35,78 @@ def cases(*, rows: int = 300_000, files: int = 6, runs: int = 3, workers: int = 
         for k in range(files):
             begin = k * (rows // files)
             write(logs / f"{k:03d}.jsonl", rows // files, _shifted(line, begin))
-        expected = rows // files * files
-
-        def plain(run: int) -> float:
-            begun = time.perf_counter()
-            with connect(root / f"{run}.duckdb") as store:
-                _check(ingest(store, [str(logs)]), expected)
-            return time.perf_counter() - begun
-
-        def into(name: str, who: tasks.Tasks) -> float:
-            begun = time.perf_counter()
-            _check(fleet.ingest(str(root / name), [str(logs)], who), expected)
-            return time.perf_counter() - begun
-
-        pairs = [(into(f"here-{run}", tasks.Here()), plain(run)) for run in range(runs)]
-        found.append(_row("--out beside --db", pairs, expected))
+        reading = _Reading(root, logs, rows // files * files)
+        reading.plain()  # whoever comes first finds the files cold
+        parts, plain = [], []
+        for _ in range(runs):
+            parts.append(reading.into(tasks.Here()))
+            plain.append(reading.plain())
+        both = "2 shaping threads and a merging one on both sides; a folder is written between two batches, not beside them"
+        cpu = statistics.median(a.cpu / b.cpu for a, b in zip(parts, plain, strict=True))
+        found = [_row("--out beside --db", parts, plain, reading.rows, both) | {"cpu_ratio": round(cpu, 3)}]
         if workers:
-            times = []
-            for count in (1, workers):
-                with tasks.on("ray", cores=count) as who:
-                    into(f"warm-{count}", who)
-                    times.append([into(f"ray-{count}-{run}", who) for run in range(runs)])
-            found.append(_row(f"one worker beside {workers}", list(zip(times[0], times[1], strict=True)), expected))
+            found += _on_ray(reading, runs, workers)
     return found
+
+
+def _on_ray(reading: _Reading, runs: int, workers: int) -> list[dict[str, Any]]:
+    with _timed() as started, contextlib.ExitStack() as stack:
+        who = stack.enter_context(tasks.on("ray", cores=1))
+        kept = stack.pop_all()
+    with kept:
+        first = reading.into(who)  # the worker starts, and loads what it needs
+        alone, plain = [], []
+        for _ in range(runs):
+            alone.append(reading.into(who))
+            with tasks.confined(1):
+                plain.append(reading.plain())
+    with tasks.on("ray", cores=workers) as who:
+        reading.into(who)
+        many = [reading.into(who) for _ in range(runs)]
+    one = "1 thread that shapes and merges on both sides"
+    return [
+        _row("--on ray, 1 worker, beside --db", alone, plain, reading.rows, one)
+        | {"cluster_start_s": round(started.seconds, 2), "first_run_s": round(first.seconds, 2)},
+        _row(f"--on ray, 1 worker beside {workers}", alone, many, reading.rows, "1 such thread a worker"),
+    ]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The same logs, read again and again into places of their own: seconds, and CPU seconds of this process."""
+
+    root: Path
+    logs: Path
+    rows: int
+    done: int = 0
+
+    def plain(self) -> _Took:
+        """Into a database."""
+        self.done += 1
+        with _timed() as took, connect(self.root / f"{self.done}.duckdb") as store:
+            _check(ingest(store, [str(self.logs)]), self.rows)
+        return took
+
+    def into(self, who: tasks.Tasks) -> _Took:
+        """Into a folder."""
+        self.done += 1
+        with _timed() as took:
+            _check(fleet.ingest(str(self.root / f"{self.done}"), [str(self.logs)], who), self.rows)
+        return took
+
+
+@dataclass(slots=True)
+class _Took:
+    seconds: float = 0.0
+    cpu: float = 0.0
+
+
+@contextlib.contextmanager
+def _timed() -> Iterator[_Took]:
+    took = _Took()
+    begin, cpu = time.perf_counter(), time.process_time()
+    yield took
+    took.seconds, took.cpu = time.perf_counter() - begin, time.process_time() - cpu
 
 
 def _shifted(line: Callable[[int], str], begin: int) -> Callable[[int], str]:
@@ -67,13 +118,14 @@ def _check(document: dict[str, Any], rows: int) -> None:
         raise HedgectlError(f"{document['totals']['accepted']} of {rows} rows were read")
 
 
-def _row(name: str, pairs: list[tuple[float, float]], rows: int) -> dict[str, Any]:
+def _row(name: str, ours: list[_Took], bare: list[_Took], rows: int, text: str) -> dict[str, Any]:
     return {
         "case": f"fleet {name}",
         "unit": "s",
-        "ours": round(statistics.median(a for a, _ in pairs), 3),
-        "bare": round(statistics.median(b for _, b in pairs), 3),
-        "ratio": round(statistics.median(a / b for a, b in pairs), 3),
-        "runs": len(pairs),
+        "ours": round(statistics.median(a.seconds for a in ours), 3),
+        "bare": round(statistics.median(b.seconds for b in bare), 3),
+        "ratio": round(statistics.median(a.seconds / b.seconds for a, b in zip(ours, bare, strict=True)), 3),
+        "runs": len(ours),
+        "text": text,
         "rows": rows,
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgectl import join as observers
-from hedgectl import sql
+from hedgectl import sql, tasks
 from hedgectl.errors import HedgectlError, InputError, UsageError
 from hedgectl.formats.catalogue import Format, get, load_all, load_user_map, with_unit
 from hedgectl.ingest import document
@@ -295,6 +295,8 @@ class _Run:
         staged, slots = self._stage.take(), self._slots
         self._slots, self._bytes = [], 0
         self._merging = self._merger.submit(self._merge, staged, slots)
+        if tasks.threads() == 1:
+            self.settle()  # merging beside the reading would take a second core
 
     def settle(self) -> None:
         """Waits for the batch that is being merged; from then on its files are known. Raises what went wrong with it."""

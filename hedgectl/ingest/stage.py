@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from hedgectl import sql
+from hedgectl import sql, tasks
 from hedgectl.formats.catalogue import Format
 from hedgectl.ingest.counts import Counts, Piece
 from hedgectl.ingest.worker import Worker
@@ -19,6 +19,8 @@ CHUNK_BYTES = 48 << 20
 WIDE_CHUNK_BYTES = 24 << 20
 """The same for a format that keeps its rows between two steps: they take many times the memory of the text."""
 
+THREADS = 2
+"""That shape, beside the one that reads, unless a piece of a cluster has fewer cores."""
 
 WHOLE_BYTES = 128 << 20
 """A file whose rows are parts of requests is read as a whole up to this size; beyond, a request under way at such a place is cut."""
@@ -45,7 +47,8 @@ class Staged:
 class Stage:
     """The stage of one ingest: one batch is filled while the one before is merged."""
 
-    def __init__(self, store: Store, *, tz: str | None, threads: int = 2) -> None:
+    def __init__(self, store: Store, *, tz: str | None) -> None:
+        threads = tasks.threads() or THREADS
         self._store = store
         self._tz = tz
         self._lock = threading.Lock()

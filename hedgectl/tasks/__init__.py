@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -12,6 +13,23 @@ from hedgectl.errors import HedgectlError, UsageError
 
 A = TypeVar("A")
 R = TypeVar("R")
+
+_threads: ContextVar[int | None] = ContextVar("threads", default=None)
+
+
+def threads() -> int | None:
+    """How many threads the piece in hand may keep busy; None where the machine is its own."""
+    return _threads.get()
+
+
+@contextlib.contextmanager
+def confined(to: int) -> Iterator[None]:
+    """What runs in the block keeps so many threads busy: the cores that its scheduler counts with."""
+    token = _threads.set(to)
+    try:
+        yield
+    finally:
+        _threads.reset(token)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from hedgectl.errors import HedgectlError, UnreachableError, UsageError
-from hedgectl.tasks import Done, attempted
+from hedgectl.tasks import Done, attempted, confined
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -19,6 +19,7 @@ R = TypeVar("R")
 RETRIES = 5
 """How often a piece is begun again when its node is lost; a failure of the piece itself is not tried again."""
 
+_CORES = 1  # of one piece, as the scheduler is told
 _AHEAD = 2  # pieces in hand for each core: enough that none waits, few enough that a stop is quick
 _SLOW = 3.0  # times the median
 _POLL_S = 1.0
@@ -98,7 +99,7 @@ class RayTasks:
         """See :class:`hedgectl.tasks.Tasks`. Large pieces go first, so that one of them does not end the run alone."""
         ray = self._ray
         # retries are ours, so that they can be counted and the node be named
-        remote = ray.remote(num_cpus=1, max_retries=0)(_piece)
+        remote = ray.remote(num_cpus=_CORES, max_retries=0)(_piece)
         limit = self._memory_of_a_node()
         waiting = sorted(range(len(items)), key=lambda i: -memory_bytes[i])
         begun: dict[Any, int] = {}
@@ -188,5 +189,6 @@ def _piece(function: Callable[[Any], Any], item: Any) -> tuple[Any, HedgectlErro
     import ray
 
     begin = time.perf_counter()
-    result, failure = attempted(function, item)
+    with confined(_CORES):
+        result, failure = attempted(function, item)
     return result, failure, time.perf_counter() - begin, str(ray.get_runtime_context().get_node_id())[:8]
