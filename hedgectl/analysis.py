@@ -113,7 +113,11 @@ def opened(
                 document = nothing.document
                 empty(nothing)
         else:
+            if progress is not None:
+                progress(f"reading {logs.db}")
             copy(logs.db, memory, wait_s=logs.wait_s, memory_limit=logs.memory_limit, history=history)
+        if progress is not None:
+            progress("putting requests together")
         with store.explained(memory.name):
             prepared = decompose.prepare(memory.con, selection)
             if document is not None:

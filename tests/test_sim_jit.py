@@ -58,6 +58,26 @@ def test_nowhere_to_write_is_said(tmp_path: Path) -> None:
     assert out.splitlines() == ["None", "['kernel_uncached']"]
 
 
+WARM = """
+import os, pathlib
+from hedgectl.sim import jit
+from hedgectl.sim.kernel import drain
+own = pathlib.Path(drain.stats.cache_path)
+def kept(folder, age):
+    folder.mkdir(parents=True, exist_ok=True)
+    code = folder / "kernel.drain-1.py311.1.nbc"
+    code.write_bytes(b"")
+    at = os.stat(drain.py_func.__code__.co_filename).st_mtime - age
+    os.utime(code, (at, at))
+    return jit.warm(drain)
+print(jit.warm(drain), kept(own.with_name("another"), 0), kept(own, 60), kept(own, -60))
+"""
+
+
+def test_only_code_of_this_installation_and_this_source_spares_the_compiling(tmp_path: Path) -> None:
+    assert python(WARM, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["False", "False", "False", "True"]
+
+
 def test_importing_the_command_line_loads_no_compiler() -> None:
     code = "import sys, hedgectl.cli; print([m for m in ('numba', 'numpy') if m in sys.modules])"
     assert python(code).strip() == "[]"

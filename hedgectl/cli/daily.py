@@ -127,7 +127,7 @@ def daily(
             Job(
                 logs=files,
                 policy=Path(policy),
-                options=configured(cfg, target=target),
+                options=configured(cfg, target=target, progress=progress.stage),
                 as_of_ns=as_of,
                 window_s=cfg.get("daily.window", 7 * 86_400.0),
                 emit=_pairs(cfg.get("daily.emit") or []),

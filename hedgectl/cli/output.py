@@ -9,8 +9,10 @@ import contextlib
 import importlib
 import os
 import sys
+import threading
+import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from hedgectl.cli import visible
 from hedgectl.errors import HedgectlError, UsageError
@@ -25,6 +27,7 @@ _verbose = False
 _color = "auto"
 _deferred: HedgectlError | None = None
 
+_TICK_S = 1.0  # between two counts of the seconds that a stage takes
 _NARROWEST = 60  # columns; below, sentences would be cut to pieces
 FORMATS = ("table", "json", "jsonl", "csv", "md")
 
@@ -181,25 +184,60 @@ def notes(doc: dict[str, Any]) -> None:
 
 
 class Progress:
-    """One line on stderr that is rewritten on a terminal and printed now and then elsewhere."""
+    """One line on stderr: on a terminal rewritten, with the seconds since it began; elsewhere printed if -v asks for it.
+
+    On a terminal a thread counts the seconds, so that a stage that says nothing for a while is seen to be at work.
+    """
 
     def __init__(self) -> None:
         self._shown = ""
         self._live = sys.stderr.isatty() and not _quiet
+        self._began = time.monotonic()
+        self._line = threading.Lock()
+        self._over = threading.Event()
+        self._clock: threading.Thread | None = None
 
     def __call__(self, text: str) -> None:
         if _quiet or text == self._shown:
             return
-        self._shown = text
-        if self._live:
-            _stderr(f"\r\x1b[2K{visible.one_line(text)}", end="")
-        elif _verbose:
-            _stderr(f"hedgectl: {visible.lines(text)}")
+        if not self._live:
+            self._shown = text
+            if _verbose:
+                _stderr(f"hedgectl: {visible.lines(text)}")
+            return
+        with self._line:
+            self._shown = text
+            self._write()
+            if self._clock is None:
+                self._clock = threading.Thread(target=self._count, daemon=True)
+                self._clock.start()
+
+    def stage(self, name: str, share: float) -> None:
+        """A stage and how much of it is done, as a share of 1; 0 is not shown."""
+        self(f"{name} {100 * share:.0f} %" if share else name)
 
     def clear(self) -> None:
-        if self._live and self._shown:
-            _stderr("\r\x1b[2K", end="")
-            self._shown = ""
+        """Takes the line away; the next text brings it back."""
+        with self._line:
+            if self._live and self._shown:
+                _stderr("\r\x1b[2K", end="")
+                self._shown = ""
+
+    def end(self) -> None:
+        """Takes the line away for good."""
+        self._over.set()
+        self.clear()
+
+    def _count(self) -> None:
+        while not self._over.wait(_TICK_S):
+            with self._line:
+                if self._shown:
+                    self._write()
+
+    def _write(self) -> None:
+        seconds = int(time.monotonic() - self._began)
+        text = visible.one_line(self._shown) + (f", {seconds} s" if seconds else "")
+        _stderr(f"\r\x1b[2K{_fitted(text, _columns(sys.stderr) - 1)}", end="")
 
 
 @contextlib.contextmanager
@@ -214,7 +252,7 @@ def progress(first: str | None = None) -> Iterator[Progress]:
     try:
         yield line
     finally:
-        line.clear()
+        line.end()
 
 
 def _stderr(text: str, end: str = "\n") -> None:
@@ -223,13 +261,26 @@ def _stderr(text: str, end: str = "\n") -> None:
         sys.stderr.flush()
 
 
+def _fitted(text: str, width: int) -> str:
+    """A line that wraps could not be rewritten: of a long one the middle is left out."""
+    if len(text) <= width:
+        return text
+    end = width // 2
+    return f"{text[: width - end - 3]}...{text[len(text) - end :]}"
+
+
 def _width() -> int:
     """Columns of the terminal; 100 in a pipe, so that a pipe and a file hold the same bytes."""
     if not sys.stdout.isatty():
         given = os.environ.get("COLUMNS", "")
         return max(_NARROWEST, int(given)) if given.isdecimal() and len(given) < 9 else 100
+    return max(_NARROWEST, _columns(sys.stdout))
+
+
+def _columns(stream: TextIO) -> int:
+    """Columns of a terminal; 100 if it does not say (a pseudo terminal without a size says 0)."""
     try:
-        return max(_NARROWEST, os.get_terminal_size(sys.stdout.fileno()).columns)
+        return os.get_terminal_size(stream.fileno()).columns or 100
     except OSError:
         return 100
 

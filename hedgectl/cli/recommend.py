@@ -143,7 +143,7 @@ def recommend(
     one_of("--windows", windows, ("auto", "none"))
     given = read_policy_flag(policy)
     folder = "" if on is None else opening.folder_for(source, on)
-    with opening.opened(source, cfg, printing) as found, output.progress() as progress:
+    with output.progress() as progress, opening.opened(source, cfg, printing) as found:
         from hedgectl import tasks
         from hedgectl.recommend import spread
         from hedgectl.recommend.configured import options as configured
@@ -157,7 +157,7 @@ def recommend(
             by_route=by == "route",
             by_size=by == "size_class",
             ready=ready_of(ready_in, ready_quantiles, safety),
-            progress=lambda stage, part: progress(f"{stage} {100 * part:.0f} %"),
+            progress=progress.stage,
         )
         diagnosis = None
         if printing.fmt == "table":

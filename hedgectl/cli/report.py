@@ -73,7 +73,7 @@ def report(
         from hedgectl.report import svg
 
         svg.require()
-    with opening.opened(source, cfg) as found, output.progress() as progress:
+    with output.progress() as progress, opening.opened(source, cfg) as found:
         from hedgectl.recommend.configured import options as configured
         from hedgectl.report.build import report as run
 
@@ -82,7 +82,7 @@ def report(
             target=target,
             policy=given,
             by_route=by == "route",
-            progress=lambda stage, part: progress(f"{stage} {100 * part:.0f} %" if part else stage),
+            progress=progress.stage,
         )
         html, document = run(found.con, found.prepared, options)
     output.write_text(html, writing.out)

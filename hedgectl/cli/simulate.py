@@ -117,7 +117,7 @@ def simulate(
     if on is not None:
         doc = opening.asked(source, cfg, on, "hedgectl.replay", "simulate_document", cfg=cfg, **options)
     else:
-        with opening.opened(source, cfg) as found, output.progress() as progress:
+        with output.progress() as progress, opening.opened(source, cfg) as found:
             from hedgectl.replay import simulate_document
 
             doc = simulate_document(found.con, found.prepared, cfg, progress=progress, **options)

@@ -12,11 +12,11 @@ from hedgectl import cost
 from hedgectl.fit import Fit, LogFacts, fit_service, fleet_of, refusals
 from hedgectl.model import Fleet, Ints, Workload
 from hedgectl.policy import Budget, Suppress
-from hedgectl.recommend import delay, gates, search, stability, tournament
+from hedgectl.recommend import delay, search, stability, tournament
 from hedgectl.recommend.gates import Judged, judge, reason
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
-from hedgectl.recommend.projecting import Assumption, Candidate, Projection, ScreenProjector, measured_change
+from hedgectl.recommend.projecting import Assumption, Candidate, Projection, ScreenProjector
 from hedgectl.recommend.ready import GRID
 from hedgectl.recommend.replaying import ReplayProjector, spec_of
 from hedgectl.recommend.stability import Stability
@@ -76,10 +76,9 @@ def ground(
         # That nobody confirmed the engines says it all: what else is missing would only matter after that.
         told = [one for one in against if one.code == "engine_not_confirmed"] or against
         return None, [one.note() for one in told], None
-    options.say("compiling", 0.0)
+    options.say("loading the replay", 0.0)
     prepare(lambda text: options.say(text, 0.0))
-    options.say("fitting", 0.0)
-    fit = fit_service(workload, fleet, attempts)
+    fit = fit_service(workload, fleet, attempts, lambda share: options.say("fitting the engines", share))
     fleet = fit.fleet
     setting = scenario.setting(workload, fit.service, fleet, seed=options.seed, routing_seen=fit.routing.seen)
     metric, p = parts(options.goal)
@@ -195,11 +194,11 @@ def _at_the_top(
     goal = parts(options.goal)
     passing = [j for j in judged if j.passed]
     refused: tuple[Judged, tuple[dict[str, Any], ...], Stability] | None = None
-    for _ in range(EXAMINED):
+    for k in range(EXAMINED):
         chosen = search.best(passing, options.goal.below_ms)
         if chosen is None or not chosen.passed:
             break
-        options.say("trying the busiest hour and rho 0.9", 0.5)
+        options.say("trying the busiest hour and rho 0.9", k / EXAMINED)
         seen = stability.examine(found.setting, chosen.candidate, assumed, found.projector, goal)
         broken = [*seen.reasons(), *_band(found, options, chosen, assumed, bill)]
         if not broken:
@@ -235,7 +234,14 @@ def _safer(
     holding: list[tuple[Judged, Stability]] = []
     for way in ways:
         for candidate in way:
-            again = tournament.final(found.projector, [candidate], assumed, options.goal, bill, options.say)[0]
+            again = tournament.final(
+                found.projector,
+                [candidate],
+                assumed,
+                options.goal,
+                bill,
+                lambda _, share: options.say("trying it with a limit", share),
+            )[0]
             if not again.passed:
                 break  # a tighter limit gains even less
             after = stability.examine(found.setting, candidate, assumed, found.projector, goal)
@@ -258,7 +264,14 @@ def _band(
         value = max(1, round(cap.value * factor))
         fleet = replace(found.fleet, max_running_requests=replace(cap, value=value))
         other = replace(found.projector, setting=replace(found.setting, fleet=fleet), _kept=None)
-        again = tournament.final(other, [chosen.candidate], assumed, options.goal, bill, options.say)[0]
+        again = tournament.final(
+            other,
+            [chosen.candidate],
+            assumed,
+            options.goal,
+            bill,
+            lambda _, share: options.say("trying other batch caps", share),
+        )[0]
         if not again.passed:
             text = (
                 f"max_running_requests is not known; were it {value}, {again.broken[0]['text']}. "
@@ -343,9 +356,3 @@ def given_breaks(candidate: Candidate, options: Options) -> list[dict[str, Any]]
         text = "no budget, and a cancelled loser may run on: in trouble every request would be sent twice"
         return [reason("run_on_without_budget", text)]
     return []
-
-
-def change(found: Ground, chosen: Judged, metric: str, p: float, seed: int) -> dict[str, Any]:
-    """``p99_change``: the ratio in the worst case, with an interval where enough slow episodes stand behind it."""
-    both = found.projector.paired(chosen.candidate, chosen.worst.assumption, metric)
-    return measured_change(both, gates.ratio_of(chosen.worst, metric, p), p, seed)

@@ -18,7 +18,7 @@ from hedgectl.recommend.entry import Findings, entry, notes
 from hedgectl.recommend.gates import Judged, judge, reason
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
-from hedgectl.recommend.projecting import ScreenProjector, measured_change
+from hedgectl.recommend.projecting import Paired, ScreenProjector, measured_change
 
 INCIDENT_SHARE = 0.10  # of requests without an answer
 
@@ -158,7 +158,15 @@ def _by_replay(
         diagnosis=diagnosis,
         timeout_s=found.fleet.timeout_s,
     )
+    cures = instead.cures(evidence)
     loads, holds = by_replay.loads_of(result)
+    both: Paired | None = None
+    change: dict[str, Any] | None = None
+    if chosen is not None:
+        options.say("measuring the change", 0.0)
+        both = found.projector.paired(chosen.candidate, chosen.worst.assumption, metric)
+        change = measured_change(both, gates.ratio_of(chosen.worst, metric, p), p, options.seed)
+    options.say("pricing the policy", 0.0)
     return entry(
         Findings(
             workload,
@@ -167,11 +175,12 @@ def _by_replay(
             found.projector,
             chosen,
             broken,
-            instead.cures(evidence),
+            cures,
             result.fields,
             given,
             confidence=found.confidence,
-            change=None if chosen is None else by_replay.change(found, chosen, metric, p, options.seed),
+            change=change,
+            paired=both if metric == "e2e" else None,
             loads=loads,
             holds_up_to=holds,
             replay_check=found.checked,

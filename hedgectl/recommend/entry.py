@@ -36,6 +36,7 @@ class Findings:
     given: ScopePolicy | None
     confidence: str = "low"
     change: dict[str, Any] | None = None  # of the goal's percentile, with its interval
+    paired: Paired | None = None  # both arms of the choice on e2e, where they were replayed already
     loads: Sequence[dict[str, Any]] = ()
     holds_up_to: dict[str, Any] | None = None
     replay_check: dict[str, Any] | None = None
@@ -181,6 +182,8 @@ def _projection(found: Findings, chosen: Judged) -> dict[str, Any]:
 def _paired(found: Findings, chosen: Judged) -> Paired | None:
     """Both arms request by request; a replay makes them anew."""
     worst = chosen.worst
+    if found.paired is not None:
+        return found.paired
     if "e2e" in worst.paired:
         return worst.paired["e2e"]
     if isinstance(found.projector, ReplayProjector):

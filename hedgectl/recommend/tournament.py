@@ -104,11 +104,13 @@ def final(
     others = [a for a in assumptions if a != first]
     judged = []
     for k, candidate in enumerate(candidates):
-        say("replaying finalists", k / max(len(candidates), 1))
+        say("replaying finalists", k / len(candidates))
         projections = [projector.project(candidate, first)]
         found = judge(candidate, projections, goal, bill(projections))
         if found.passed:
-            projections += [projector.project(candidate, each) for each in others]
+            for n, each in enumerate(others, 1):
+                say("replaying finalists", (k + n / len(assumptions)) / len(candidates))
+                projections.append(projector.project(candidate, each))
             found = judge(candidate, projections, goal, bill(projections))
         judged.append(found)
     return judged

@@ -211,11 +211,18 @@ def _reader(kind: Any, codegen: Any) -> Any:
     return intrinsic(reader)
 
 
-def warm() -> bool:
-    """True if compiled code from an earlier start lies in the cache (or nothing is compiled at all)."""
+def warm(function: Any) -> bool:
+    """True if an `entry` will be loaded as an earlier start compiled it (or nothing is compiled at all).
+
+    Each installation has a folder of its own, and code that is older than its source is compiled anew.
+    """
     if not COMPILED:
         return True
-    return CACHE is not None and any(CACHE.rglob("kernel.drain*.nbc"))
+    if CACHE is None:
+        return False
+    written = Path(function.py_func.__code__.co_filename).stat().st_mtime
+    kept = Path(function.stats.cache_path).glob(f"*.{function.py_func.__name__}-*.nbc")
+    return any(code.stat().st_mtime >= written for code in kept)
 
 
 def notes() -> list[dict[str, Any]]:

@@ -46,7 +46,7 @@ def _run_plain(state: State, jobs: Jobs) -> State:
 
 def prepare(progress: Progress | None = None) -> None:
     """Compile (or load) the kernel now, on one request, telling `progress` if that will take a while."""
-    if progress is not None and not jit.warm():
+    if progress is not None and not jit.warm(drain):
         progress("compiling the replay for this machine, once (about 20 s)")
     jobs = Jobs.of(np.zeros(1), np.ones(1))
     run(jobs, Law(replicas=1, decode_base=1.0, decode_per_sequence=0.0), Rule())
