@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from hedgectl.cli import opening, output
-from hedgectl.cli.options import On, Printing, Source, grouped, share
+from hedgectl.cli.options import Goal, MaxCost, On, Printing, Seed, Source, Target, grouped
 from hedgectl.errors import ExitCode, UsageError
 
 _DAILY = """Read what is new, recompute the policy over the trailing window, and replace the old one only if every gate agrees.
@@ -72,11 +72,9 @@ def daily(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="a name in the emitted files, see emit --list"),
     ] = None,
-    target: Annotated[str | None, typer.Option("--for", metavar="TARGET", help="only what this target can do")] = None,
-    goal: Annotated[str | None, typer.Option("--goal", metavar="GOAL", help="e.g. 'e2e_p99 < 7s'")] = None,
-    max_cost: Annotated[
-        float | None, typer.Option("--max-cost", parser=share, metavar="SHARE", help="cost growth that is acceptable")
-    ] = None,
+    target: Target = None,
+    goal: Goal = None,
+    max_cost: MaxCost = None,
     state_dir: Annotated[
         Path | None, typer.Option("--state-dir", metavar="DIR", help="a few kB of state instead of a database")
     ] = None,
@@ -86,7 +84,7 @@ def daily(
     ] = None,
     host: Annotated[str | None, typer.Option("--host", metavar="NAME", help="this host's name in --digests")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would happen and change nothing")] = False,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="seed of all randomness")] = None,
+    seed: Seed = None,
     on: On = None,
 ) -> None:
     printing.begin()

@@ -57,6 +57,15 @@ def logs(source: Source, cfg: config.Config, *, with_db: bool = False) -> Logs:
     )
 
 
+def policy(path: str | None) -> Any:
+    """The document that --policy names; None without one."""
+    if path is None:
+        return None
+    from hedgectl.cli.emit import read_policy
+
+    return read_policy(path)
+
+
 def folder_for(source: Source, on: str) -> str:
     """The folder that the tasks of a cluster read. Raises UsageError without one: they cannot see a database or files here."""
     if source.folder is None or source.logs:

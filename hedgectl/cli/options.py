@@ -37,6 +37,11 @@ def _unit(raw: str) -> str:
     return raw
 
 
+def budget_ratio(raw: str) -> float | str:
+    """A share, or the word none."""
+    return "none" if raw.strip().lower() == "none" else float(share(raw))
+
+
 R = TypeVar("R")
 
 duration = _parsed(config.seconds, "a duration with its unit, e.g. 250ms, 1.5s, 7d")
@@ -48,6 +53,33 @@ On = Annotated[
     str | None,
     typer.Option("--on", metavar="CLUSTER", help="ray: on this machine's cores; ray://HOST:PORT: on that cluster"),
 ]
+Goal = Annotated[
+    str | None,
+    typer.Option("--goal", metavar="GOAL", help="e.g. 'e2e_p99 < 7s'; default: e2e_p99 as low as it gets"),
+]
+Target = Annotated[
+    str | None,
+    typer.Option("--for", metavar="TARGET", help="only what this target can do: envoy, grpc, polly, client"),
+]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", parser=share, metavar="SHARE", help="cost growth that is acceptable")
+]
+Burst = Annotated[int | None, typer.Option("--burst", min=1, help="copies that may be sent at once; default 100")]
+Routing = Annotated[str | None, typer.Option("--routing", metavar="HOW", help="as_logged, random or least_outstanding")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="seed of all randomness")]
+
+
+def one_of(flag: str, value: str | None, allowed: tuple[str, ...]) -> None:
+    """Raises UsageError for a value that the flag does not take; None is no value."""
+    if value is not None and value not in allowed:
+        raise UsageError(f"{flag} {value} is not known", hint=f"one of: {', '.join(allowed)}")
+
+
+def engine_known(cancel: str | None, copy_length: str | None, routing: str | None) -> None:
+    """Raises UsageError for a value that --cancel, --copy-length or --routing does not take."""
+    one_of("--cancel", cancel, ("frees_engine", "engine_runs_on", "unknown"))
+    one_of("--copy-length", copy_length, ("same", "independent", "both"))
+    one_of("--routing", routing, ("as_logged", "random", "least_outstanding"))
 
 
 @dataclass(frozen=True, slots=True)

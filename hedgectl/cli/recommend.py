@@ -8,7 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hedgectl.cli import blocks, opening, output
-from hedgectl.cli.options import On, Printing, Source, duration, grouped, share
+from hedgectl.cli.options import (
+    Burst,
+    Goal,
+    MaxCost,
+    On,
+    Printing,
+    Routing,
+    Seed,
+    Source,
+    Target,
+    budget_ratio,
+    duration,
+    engine_known,
+    grouped,
+    one_of,
+    share,
+)
 from hedgectl.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -34,23 +50,12 @@ def register(app: typer.Typer) -> None:
     app.command("recommend", help=_HELP)(recommend)
 
 
-def budget_ratio(raw: str) -> float | str:
-    """A share, or the word ``none``."""
-    return "none" if raw.strip().lower() == "none" else float(share(raw))
-
-
 @grouped
 def recommend(
     source: Source,
     printing: Printing,
-    goal: Annotated[
-        str | None,
-        typer.Option("--goal", metavar="GOAL", help="e.g. 'e2e_p99 < 7s'; default: e2e_p99 as low as it gets"),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option("--for", metavar="TARGET", help="only what this target can do: envoy, grpc, polly, client"),
-    ] = None,
+    goal: Goal = None,
+    target: Target = None,
     policy: Annotated[
         str | None,
         typer.Option("--policy", metavar="FILE", help="price this policy instead of searching; - reads stdin"),
@@ -67,12 +72,8 @@ def recommend(
         str | None,
         typer.Option("--budget", parser=budget_ratio, metavar="SHARE", help="copies per request; default 5%; none"),
     ] = None,
-    burst: Annotated[
-        int | None, typer.Option("--burst", min=1, help="copies that may be sent at once; default 100")
-    ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option("--max-cost", parser=share, metavar="SHARE", help="cost growth that is acceptable")
-    ] = None,
+    burst: Burst = None,
+    max_cost: MaxCost = None,
     min_gain: Annotated[
         float | None,
         typer.Option("--min-gain", parser=share, metavar="SHARE", help="gain that is worth a hedge; default 5%"),
@@ -112,10 +113,8 @@ def recommend(
         str | None,
         typer.Option("--windows", metavar="HOW", help="auto: only in hours in which slow requests recur; none"),
     ] = None,
-    routing: Annotated[
-        str | None, typer.Option("--routing", metavar="HOW", help="as_logged, random or least_outstanding")
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="seed of all randomness")] = None,
+    routing: Routing = None,
+    seed: Seed = None,
     on: On = None,
 ) -> None:
     printing.begin()
@@ -136,12 +135,10 @@ def recommend(
         engine__routing=routing,
         seed=seed,
     )
-    one_of("--cancel", cancel, ("frees_engine", "engine_runs_on", "unknown"))
-    one_of("--copy-length", copy_length, ("same", "independent", "both"))
-    one_of("--routing", routing, ("as_logged", "random", "least_outstanding"))
+    engine_known(cancel, copy_length, routing)
     one_of("--by", by, ("route", "size_class"))
     one_of("--windows", windows, ("auto", "none"))
-    given = read_policy_flag(policy)
+    given = opening.policy(policy)
     folder = "" if on is None else opening.folder_for(source, on)
     with output.progress() as progress, opening.opened(source, cfg, printing) as found:
         from hedgectl import tasks
@@ -205,14 +202,6 @@ def _views(doc: dict[str, Any]) -> list[Any]:
     return list(views.of(doc))
 
 
-def read_policy_flag(path: str | None) -> Any:
-    if path is None:
-        return None
-    from hedgectl.cli.emit import read_policy
-
-    return read_policy(path)
-
-
 def ready_of(seconds: float | None, path: Path | None, safety: float | None) -> Any:
     """What the time flags say together; None without any."""
     from hedgectl.recommend import ready
@@ -233,8 +222,3 @@ def names(flag: str, raw: str) -> list[str]:
     if not found:
         raise UsageError(f"{flag} names nothing", hint=f"for example {flag} a,b")
     return found
-
-
-def one_of(flag: str, value: str | None, allowed: tuple[str, ...]) -> None:
-    if value is not None and value not in allowed:
-        raise UsageError(f"{flag} {value} is not known", hint=f"one of: {', '.join(allowed)}")

@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from hedgectl.cli import opening, output
-from hedgectl.cli.options import Source, grouped
-from hedgectl.cli.recommend import one_of, read_policy_flag
+from hedgectl.cli.options import Goal, Seed, Source, Target, grouped, one_of
 from hedgectl.errors import ExitCode, UsageError
 
 _HELP = """One HTML file to look at and to send: verdict, policy, and the charts behind them with their numbers.
@@ -46,14 +45,8 @@ def register(app: typer.Typer) -> None:
 def report(
     source: Source,
     writing: Writing,
-    goal: Annotated[
-        str | None,
-        typer.Option("--goal", metavar="GOAL", help="e.g. 'e2e_p99 < 7s'; default: e2e_p99 as low as it gets"),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option("--for", metavar="TARGET", help="only what this target can do: envoy, grpc, polly, client"),
-    ] = None,
+    goal: Goal = None,
+    target: Target = None,
     policy: Annotated[
         str | None,
         typer.Option("--policy", metavar="FILE", help="show this policy instead of searching; - reads stdin"),
@@ -61,14 +54,14 @@ def report(
     by: Annotated[
         str | None, typer.Option("--by", metavar="FIELD", help="one decision a model and route: --by route")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="seed of all randomness")] = None,
+    seed: Seed = None,
 ) -> None:
     output.configure(quiet=writing.quiet, verbose=writing.verbose)
     one_of("--by", by, ("route",))
     if writing.out is None and sys.stdout.isatty():
         raise UsageError("a page of HTML is nothing for a terminal", hint="hedgectl report LOG -O report.html")
     cfg = opening.settings(source, recommend__goal=goal, seed=seed)
-    given = read_policy_flag(policy)
+    given = opening.policy(policy)
     with output.progress("reading"):
         from hedgectl.report import svg
 

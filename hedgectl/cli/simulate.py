@@ -7,8 +7,19 @@ from typing import Annotated, Any
 import typer
 
 from hedgectl.cli import opening, output
-from hedgectl.cli.options import On, Printing, Source, duration, grouped
-from hedgectl.cli.recommend import budget_ratio, one_of, read_policy_flag
+from hedgectl.cli.options import (
+    Burst,
+    On,
+    Printing,
+    Routing,
+    Seed,
+    Source,
+    budget_ratio,
+    duration,
+    engine_known,
+    grouped,
+    one_of,
+)
 from hedgectl.errors import ExitCode, UsageError
 
 _HELP = """Replay the log on a model of your engines that is fitted to it and checked against it.
@@ -58,9 +69,7 @@ def simulate(
         str | None,
         typer.Option("--budget", parser=budget_ratio, metavar="SHARE", help="copies per request, or none; default 5%"),
     ] = None,
-    burst: Annotated[
-        int | None, typer.Option("--burst", min=1, help="copies that may be sent at once; default 100")
-    ] = None,
+    burst: Burst = None,
     no_hedge: Annotated[bool, typer.Option("--no-hedge", help="replay without copies only")] = False,
     target: Annotated[
         str | None,
@@ -73,21 +82,17 @@ def simulate(
     copy_length: Annotated[
         str | None, typer.Option("--copy-length", metavar="HOW", help="same, independent or both (the worse is shown)")
     ] = None,
-    routing: Annotated[
-        str | None, typer.Option("--routing", metavar="HOW", help="as_logged, random or least_outstanding")
-    ] = None,
+    routing: Routing = None,
     loads: Annotated[
         str | None, typer.Option("--loads", parser=_loads, metavar="LIST", help="times today's load, e.g. 0.5,1.0,1.5")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="seed of all randomness")] = None,
+    seed: Seed = None,
     on: On = None,
 ) -> None:
     printing.begin()
     one_of("--trigger", trigger, ("first_token", "response", "response_headers"))
     one_of("--target", target, ("as_routed", "random", "least_outstanding"))
-    one_of("--cancel", cancel, ("frees_engine", "engine_runs_on", "unknown"))
-    one_of("--copy-length", copy_length, ("same", "independent", "both"))
-    one_of("--routing", routing, ("as_logged", "random", "least_outstanding"))
+    engine_known(cancel, copy_length, routing)
     given = [name for name, on in (("--policy", policy), ("--delay", delay), ("--no-hedge", no_hedge)) if on]
     if len(given) != 1:
         raise UsageError(
@@ -101,7 +106,7 @@ def simulate(
     cfg = opening.settings(
         source, engine__cancel=cancel, engine__routing=routing, recommend__copy_length=copy_length, seed=seed
     )
-    document = read_policy_flag(policy)
+    document = opening.policy(policy)
     ratio: Any = 0.05 if budget is None else None if budget == "none" else budget  # parsed: a share, or the word none
     scales: Any = loads  # parsed: a list of numbers
     options: dict[str, Any] = {
