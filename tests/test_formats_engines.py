@@ -320,8 +320,8 @@ def test_genai_perf_takes_no_role_for_a_token(deltas: list[dict[str, Any]], firs
     assert (row["ttft_ns"], row["e2e_ns"]) == (first_ms * MS, 100 * MS)
 
 
-@pytest.mark.parametrize(("limit", "closed"), [(2, True), (None, False)])
-def test_closed_loops(limit: int | None, closed: bool) -> None:
+@pytest.mark.parametrize(("limit", "closed"), [(2, True), (2.0, True), ("2", True), (None, False)])
+def test_closed_loops(limit: Any, closed: bool) -> None:
     assert {r["closed_loop"] for r in attempts("vllm_bench", [bench(max_concurrency=limit)])} == {closed}
 
 

@@ -6,15 +6,19 @@ import gzip
 import importlib
 import json
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from ingest_logs import counts, lines, query, read, row
 
 import hedgectl.ingest as ingesting
 from hedgectl.errors import NoRequests
+from hedgectl.ingest.ledger import Entry, Ledger
 from hedgectl.lines import blocks
 from hedgectl.store import connect
 
@@ -112,6 +116,41 @@ def test_files_that_only_begin_alike_are_different(tmp_path: Path) -> None:
     got = read(a, b, db=db)
     assert [counts(f)[:2] for f in got["files"]] == [(1, 1), (2, 2)]
     assert query(db, "SELECT request_id FROM attempt ORDER BY ALL") == [("q0",), ("q1",), ("q2",), ("q3",)]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([b"a", b"b", b"ab"]), st.integers(0, 6000), st.booleans()), max_size=12),
+    st.sampled_from([b"a", b"b", b"ab"]),
+    st.sampled_from([0, 1, 63, 64, 65, 255, 256, 1023, 1024, 4095, 4096, 4097, 6000]),
+)
+def test_every_file_that_begins_alike_is_found_whatever_its_length(
+    files: list[tuple[bytes, int, bool]], word: bytes, size: int
+) -> None:
+    with connect(None) as memory:
+        ledger = Ledger(memory.con)
+    entries = []
+    for number, (text, length, by_an_older_version) in enumerate(files, 1):
+        entry = Entry(number, "f", "plain", "", 0, length, "")
+        entry.begins((text * 6000)[:length])
+        entries.append(replace(entry, start_fingerprint=None) if by_an_older_version else entry)
+        ledger.put(entries[-1])
+    head = (word * 6000)[:size]
+    alike = {
+        e.file_id
+        for e in entries
+        if head[: e.fingerprint_bytes] == ((files[e.file_id - 1][0] * 6000)[: files[e.file_id - 1][1]])
+    }
+    assert {e.file_id for e in ledger.candidates(head)} == alike
+
+
+def test_a_database_of_an_older_version_knows_its_files(tmp_path: Path) -> None:
+    log, db = tmp_path / "a.jsonl", tmp_path / "h.duckdb"
+    log.write_text(lines(range(3)))
+    read(log, db=db)
+    with connect(db) as store:
+        store.con.execute("UPDATE ingested_file SET start_fingerprint = NULL")
+    log.write_text(lines(range(5)))
+    assert counts(read(log, db=db)["totals"]) == (2, 2, 0, 0, 0)
 
 
 def test_long_files_with_the_same_first_64_kb_are_told_apart_at_their_end(tmp_path: Path) -> None:

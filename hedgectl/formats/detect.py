@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from hedgectl.errors import InputError, NoRequests, UsageError
@@ -73,12 +73,18 @@ def sample_of(lines: Sequence[str], *, parquet_rows: Sequence[Record] | None = N
 _PAGE_HEAD = 16384  # characters in which a page has to come to its data
 
 
+@lru_cache(maxsize=1)
+def decoded(line: str) -> Any:
+    """What a line of JSON says, not to be changed: the first line of a small file is asked for more than once. Raises as ``json.loads``."""
+    return json.loads(line)
+
+
 def _json_lines(lines: Iterable[str]) -> Iterable[tuple[Record, str]]:
     for line in lines:
         if line.lstrip()[:1] not in ("{", "["):
             continue
         try:
-            value = json.loads(line)
+            value = decoded(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict) and not _wrapped(value):

@@ -112,6 +112,9 @@ def read(
     return run.files, run.notes
 
 
+_NOTHING = fingerprint(b"")
+
+
 @dataclass(slots=True)
 class _Slot:
     """A file of the current batch."""
@@ -211,7 +214,8 @@ class _Run:
                 # documents and Parquet files are passed as a whole, whatever was read before
                 tail = ((tail if opened.mode in ("lines", "csv") else b"") + step.raw[-HEAD_BYTES:])[-HEAD_BYTES:]
                 slot.entry.bytes_read, slot.entry.open_bytes = step.end, step.rest
-                slot.entry.tail_fingerprint = fingerprint(tail)
+                whole = len(tail) == slot.entry.fingerprint_bytes and tail == opened.head
+                slot.entry.tail_fingerprint = slot.entry.fingerprint if whole else fingerprint(tail)
             self._bytes += step.size
             report.bytes += step.size
             if self._progress is not None:
@@ -222,7 +226,7 @@ class _Run:
         slot.damage = list(opened.damage.reasons)
         # without the closing brackets of a document, which move when it grows; a last line without its end only gets longer
         sure = min(len(opened.head), slot.entry.bytes_read + unended) or len(opened.head)
-        slot.entry.fingerprint, slot.entry.fingerprint_bytes = fingerprint(opened.head[:sure]), sure
+        slot.entry.begins(opened.head[:sure])
         if slot.entry.bytes_read + slot.entry.open_bytes:
             self._here[slot.entry.file_id], self._pending[slot.entry.file_id] = report, slot.entry
             self._ledger.put(slot.entry)
@@ -274,11 +278,12 @@ class _Run:
                 self._file_ids.get(opened.path) or self._ledger.new_id(),
                 opened.path,
                 fmt.name,
-                fingerprint(opened.head),
-                len(opened.head),
+                "",
                 0,
-                fingerprint(b""),
+                0,
+                _NOTHING,
             )
+            entry.begins(opened.head)
             slot = _Slot(entry, report)
         self._slots.append(slot)
         return slot

@@ -12,6 +12,7 @@ from hedgectl.formats.catalogue import Format, load_all
 from hedgectl.formats.detect import (
     FieldReport,
     Sample,
+    decoded,
     detect,
     field_report,
     page_start,
@@ -130,6 +131,8 @@ def _is_document(lines: Sequence[str]) -> bool:
 def _is_wrapped(lines: Sequence[str]) -> bool:
     """Whether the objects of the sample are pages: their records stand in a ``data`` list."""
     text = "\n".join(lines)
+    if '"data"' not in text:
+        return False
     values = [v for line in lines if line.lstrip().startswith("{") and isinstance(v := _loads(line), dict)]
     if not values:
         whole = _loads(text)
@@ -151,6 +154,10 @@ def _document_envelope(text: str) -> str | None:
 
 
 def _loads(text: str) -> Any:
+    try:
+        return decoded(text)
+    except (ValueError, RecursionError):
+        pass
     try:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError):

@@ -43,7 +43,7 @@ WITH x AS (
 ), t AS (
     SELECT line, record,
            {'request_length': coalesce(length, nullif(g.length, '')), 'request_completion': CASE WHEN done <> '' THEN trim(done, '"') END,
-            'request_id': coalesce(present(id), nullif(g.id, '')), 'session_id': session, 'model': model, 'route': nullif(c.path, ''),
+            'request_id': coalesce(nullif(present(id), 'null'), nullif(g.id, '')), 'session_id': session, 'model': model, 'route': nullif(c.path, ''),
             'bytes': c.bytes, 'upstream_cache_status': ucs} AS v,
            coalesce(s_ns(msec), clf_ns(c.time)) AS end_ns,
            s_ns(coalesce(rt, nullif(g.rt, ''))) AS total_ns,

@@ -14,7 +14,7 @@
 WITH d AS (
     SELECT line, record, TRY_CAST(j->'$.ttfts' AS DECIMAL(28, 9)[]) AS ttfts, TRY_CAST(j->'$.itls' AS DECIMAL(28, 9)[][]) AS itls,
            TRY_CAST(j->'$.errors' AS VARCHAR[]) AS errors, TRY_CAST(j->'$.input_lens' AS BIGINT[]) AS inputs, TRY_CAST(j->'$.output_lens' AS BIGINT[]) AS outputs,
-           json_type(j->'$.max_concurrency') IN ('UBIGINT', 'BIGINT', 'INTEGER') AS closed, CAST(s_ns(j->>'$.duration') AS VARCHAR) AS run
+           CASE WHEN json_exists(j, '$.max_concurrency') THEN coalesce(TRY_CAST(j->>'$.max_concurrency' AS DOUBLE) > 0, false) END AS closed, CAST(s_ns(j->>'$.duration') AS VARCHAR) AS run
     FROM raw
 ), r AS (
     -- the arrays side by side, so that no row carries all of them

@@ -50,7 +50,7 @@ WITH t AS (
 SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
        nullif(concat_ws(',', ttft_fault(ttft, longest), coalesce(part_fault(queue, longest), part_fault(prefill, longest), part_fault(decode, longest)),
            CASE WHEN received IS NULL AND is_naive(stamp) THEN 'naive_time' END), '') AS note,
-       coalesce(to_text(id), to_text(rid)) AS request_id, 'dp' || to_text(dp) AS replica, 'engine' AS observer,
+       coalesce(to_text(id), to_text(rid)) AS request_id, 'dp' || to_count(dp) AS replica, 'engine' AS observer,
        CASE WHEN received > 0 THEN received WHEN bad IS NULL THEN TRY(time_ns(stamp) - e2e) END AS arrival_ns,
        e2e AS e2e_ns, ttft_ns, CASE WHEN ttft_ns IS NOT NULL THEN 'engine' END AS ttft_basis,
        queue_ns, CASE WHEN queue_ns IS NOT NULL THEN 'measured' END AS queue_basis,

@@ -19,7 +19,7 @@ WITH d AS (
            TRY_CAST(j->'$.queue_times' AS DECIMAL(28, 9)[]) AS waits, TRY_CAST(j->'$.errors' AS VARCHAR[]) AS errors,
            TRY_CAST(j->'$.input_lens' AS BIGINT[]) AS inputs, TRY_CAST(j->'$.output_lens' AS BIGINT[]) AS outputs,
            coalesce(j->>'$.endpoint_type', j->>'$.backend') = 'openai-chat' AS chat, to_text(j->>'$.model_id') AS model,
-           json_type(j->'$.max_concurrency') IN ('UBIGINT', 'BIGINT', 'INTEGER') AS closed, concat_ws(' ', j->>'$.date', s_ns(j->>'$.duration'), j->>'$.model_id') AS run,
+           CASE WHEN json_exists(j, '$.max_concurrency') THEN coalesce(TRY_CAST(j->>'$.max_concurrency' AS DOUBLE) > 0, false) END AS closed, concat_ws(' ', j->>'$.date', s_ns(j->>'$.duration'), j->>'$.model_id') AS run,
            -- the fork of InferenceX writes when the run began; else the date is when it ended
            coalesce(s_ns(j->>'$.benchmark_start_time_unix'),
                naive_ns(epoch_ns(CAST(try_strptime(j->>'$.date', '%Y%m%d-%H%M%S') AS TIMESTAMP_NS)), CAST(getvariable('hedgectl_tz') AS VARCHAR))

@@ -16,4 +16,5 @@ SELECT unnest($file_id::INTEGER[]) AS file_id,
        unnest($not_requests::BIGINT[]) AS not_requests,
        unnest($rejected::BIGINT[]) AS rejected,
        unnest($last_line::BIGINT[]) AS last_line,
-       unnest($batch_id::INTEGER[]) AS batch_id
+       unnest($batch_id::INTEGER[]) AS batch_id,
+       unnest($start_fingerprint::VARCHAR[]) AS start_fingerprint
