@@ -347,9 +347,11 @@ class _Run:
 
     def _refuse(self) -> None:
         """Raises InputError when the limit on rejects is passed."""
+        if self._max_reject is None:
+            return
         rejected = sum(f.rejected for f in self.files)
         lines = sum(f.lines for f in self.files)
-        if self._max_reject is not None and lines and rejected / lines > self._max_reject:
+        if lines and rejected / lines > self._max_reject:
             raise document.too_many_rejects(self.files, self._max_reject)
 
     def _refuse_overlap(self, con: Any) -> None:

@@ -20,8 +20,10 @@ from hedgectl.store import Store, explained, sql_error
 if TYPE_CHECKING:
     import duckdb
 
-# which lines of a file are searched for a field that stands twice: all of the first ones, then every so-manieth
+# which lines of a file are searched for a field that stands twice: all of the first ones, then every so-manieth; the same for the
+# inside of records, where of many small files every so-manieth is searched
 _KEYS_OF, _KEYS_EVERY = 5_000, 50
+_INSIDE_OF, _INSIDE_EVERY, _INSIDE_FILES = 200, 5_000, 500
 _PROBES = 8  # records, spread over a job, that must not all fail if it is the values and not the format
 _ATTEMPT, _TOOL, _REJECT, _OTHER = 0, 1, 2, 3
 
@@ -39,6 +41,7 @@ class Worker:
         self._con.register("block", self._feed)
         self._format: str | None = None
         self._dirty: dict[str, bool] = {}
+        self._begun = 0  # first lines of files that could be searched inside
         self._table = ""
         self._returning = ""
 
@@ -80,7 +83,7 @@ class Worker:
         json = fmt.input != "text"
         if json and opened:
             # a format may not look into every record, and a half-written one must not pass for something else
-            for i in records.at_lines(opened):
+            for i in self._not_whole(records, records.at_lines(opened)):
                 if any(r.counted_as == "rejected" for r in look_again(records.text(i), complete=False)):
                     records.hide(i)
         rows = self._insert(fmt, table, records, in_order=in_order)
@@ -211,10 +214,28 @@ class Worker:
     def _look_for_names(self, records: Records, counts: dict[int, Counts]) -> None:
         """Counts records in which a field stands twice. Of all lines it would cost a tenth of the reading, so some stand for them."""
         line = records.lines & LINE_MASK
-        looked_at = np.flatnonzero((line <= _KEYS_OF) | (line % _KEYS_EVERY == 0))
-        self._feed.parts = records.picked(looked_at.tolist()).parts
-        for slot, number in self._con.execute(sql.text("ingest/named_twice")).fetchall():
-            counts[slot].named_twice += number
+        looked_at = (line <= _KEYS_OF) | (line % _KEYS_EVERY == 0)
+        first = np.flatnonzero(line <= _INSIDE_OF)
+        number = self._begun + np.arange(len(first))
+        self._begun += len(first)
+        inside = line % _INSIDE_EVERY == 0
+        inside[first[(number < _INSIDE_OF) | (number % _INSIDE_FILES == 0)]] = True
+        for which, deep in ((inside, True), (looked_at & ~inside, False)):
+            if which.any():
+                self._feed.parts = records.picked(np.flatnonzero(which).tolist()).parts
+                for slot, found in self._con.execute(sql.text("ingest/named_twice"), {"inside": deep}).fetchall():
+                    counts[slot].named_twice += found
+
+    def _not_whole(self, records: Records, at: Sequence[int]) -> list[int]:
+        """Which of the records are not one valid JSON object each; a folder of one-record files has no newline in any."""
+        empty = records.empty()
+        at = [i for i in at if not empty[i]]
+        some = records.picked(at)
+        self._feed.parts = some.parts
+        valid = self._con.execute(sql.text("ingest/valid")).fetchnumpy()
+        key = _keys(some.lines, some.records, some.lines, some.records)
+        good = np.isin(key, _keys(some.lines, some.records, valid["line"], valid["record"]))
+        return [i for i, whole in zip(at, good.tolist(), strict=True) if not whole]
 
     def _hide_invalid(self, records: Records) -> None:
         """Takes what DuckDB does not call valid JSON out of the scan."""
