@@ -296,9 +296,10 @@ class _Run:
 
     def flush(self) -> None:
         """Hands the batch over to be merged, while the next one is read."""
-        self.settle()
+        # first the rest of this batch to the threads, which would stand idle while the one before is merged
         staged, slots = self._stage.take(), self._slots
         self._slots, self._bytes = [], 0
+        self.settle()
         self._merging = self._merger.submit(self._merge, staged, slots)
         if tasks.threads() == 1:
             self.settle()  # merging beside the reading would take a second core

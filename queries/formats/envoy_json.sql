@@ -26,17 +26,21 @@
 --   time of the last send: log cd_to_us_tx_beg ; first_byte_only = streams with headers but no body time, so TTFT is the headers': log cd_to_us_rx_body_beg
 WITH x AS (
     SELECT line, record, from_json(j, '{
-        "start_time": "VARCHAR", "start_epoch": "VARCHAR", "duration": "VARCHAR", "cd_total": "VARCHAR", "method": "VARCHAR", "path": "VARCHAR",
-        "x-envoy-origin-path": "VARCHAR", "response_code": "VARCHAR", "response_flags": "VARCHAR", "response_code_details": "VARCHAR", "upstream_host": "VARCHAR",
-        "upstream_cluster": "VARCHAR", "route_name": "VARCHAR", "x_request_id": "VARCHAR", "x-request-id": "VARCHAR", "request_id": "VARCHAR",
-        "stream_id": "VARCHAR", "session_id": "VARCHAR", "tenant": "VARCHAR", "segment": "VARCHAR", "model": "VARCHAR", "content_type": "VARCHAR",
-        "attempt_count": "VARCHAR", "upstream_request_attempt_count": "VARCHAR", "request_duration": "VARCHAR", "request_tx_duration": "VARCHAR",
-        "response_duration": "VARCHAR", "response_tx_duration": "VARCHAR", "pool_ready_duration": "VARCHAR",
-        "upstream_pool_ready_duration": "VARCHAR", "upstream_service_time": "VARCHAR", "x-envoy-upstream-service-time": "VARCHAR",
-        "x_envoy_upstream_service_time": "VARCHAR", "bytes_received": "VARCHAR", "bytes_sent": "VARCHAR", "upstream_wire_bytes_received": "VARCHAR", "prompt_tokens": "VARCHAR",
-        "completion_tokens": "VARCHAR", "cd_to_us_tx_beg": "VARCHAR", "cd_to_us_rx_beg": "VARCHAR", "cd_to_us_rx_body_beg": "VARCHAR",
-        "cd_ms_body_beg": "VARCHAR", "cd_us_rx_body_beg_to_end": "VARCHAR"}') AS v
+        "start_time": "VARCHAR", "start_epoch": "VARCHAR", "method": "VARCHAR", "path": "VARCHAR", "x-envoy-origin-path": "VARCHAR",
+        "response_code": "INTEGER", "response_flags": "VARCHAR", "response_code_details": "VARCHAR", "upstream_host": "VARCHAR", "upstream_cluster": "VARCHAR",
+        "route_name": "VARCHAR", "x_request_id": "VARCHAR", "x-request-id": "VARCHAR", "request_id": "VARCHAR", "stream_id": "VARCHAR", "session_id": "VARCHAR",
+        "tenant": "VARCHAR", "segment": "VARCHAR", "model": "VARCHAR", "content_type": "VARCHAR",
+        "attempt_count": "BIGINT", "upstream_request_attempt_count": "BIGINT", "bytes_received": "BIGINT", "bytes_sent": "BIGINT",
+        "upstream_wire_bytes_received": "BIGINT", "prompt_tokens": "BIGINT", "completion_tokens": "BIGINT",
+        "duration": "DECIMAL(18, 6)", "request_duration": "DECIMAL(18, 6)", "request_tx_duration": "DECIMAL(18, 6)",
+        "response_duration": "DECIMAL(18, 6)", "response_tx_duration": "DECIMAL(18, 6)", "pool_ready_duration": "DECIMAL(18, 6)",
+        "upstream_pool_ready_duration": "DECIMAL(18, 6)", "upstream_service_time": "DECIMAL(18, 6)",
+        "x-envoy-upstream-service-time": "DECIMAL(18, 6)", "x_envoy_upstream_service_time": "DECIMAL(18, 6)", "cd_ms_body_beg": "DECIMAL(18, 6)",
+        "cd_total": "DECIMAL(18, 3)", "cd_to_us_tx_beg": "DECIMAL(18, 3)", "cd_to_us_rx_beg": "DECIMAL(18, 3)",
+        "cd_to_us_rx_body_beg": "DECIMAL(18, 3)", "cd_us_rx_body_beg_to_end": "DECIMAL(18, 3)"}') AS v
     FROM raw
+), u AS (
+    SELECT line, record, v, s_ns(v.start_epoch) AS epoch_ns FROM x
 ), t AS (
     -- the record's text ends here: what comes later is gathered over all rows, and would carry it along
     SELECT line, record,
@@ -46,11 +50,11 @@ WITH x AS (
            coalesce(to_text(v.tenant), to_text(v.segment)) AS segment, present(v.method) AS method,
            to_count(v.prompt_tokens) AS prompt_tokens, to_count(v.completion_tokens) AS completion_tokens,
            to_count(v.bytes_received) AS request_bytes, to_count(v.bytes_sent) AS response_bytes,
-           to_count(v.upstream_wire_bytes_received) AS wire_bytes, us_ns(v.cd_us_rx_body_beg_to_end) AS body_to_end_ns,
-           coalesce(s_ns(v.start_epoch), time_ns(present(v.start_time))) AS start_ns,
-           is_naive(present(v.start_time)) AND s_ns(v.start_epoch) IS NULL AS naive,
-           coalesce(us_ns(v.cd_total), ms_ns(v.duration)) AS total_ns,
-           TRY_CAST(v.response_code AS INTEGER) AS code,
+           to_count(v.upstream_wire_bytes_received) AS wire_bytes, from_us(v.cd_us_rx_body_beg_to_end) AS body_to_end_ns,
+           coalesce(epoch_ns, time_ns(present(v.start_time))) AS start_ns,
+           CASE WHEN epoch_ns IS NULL THEN is_naive(present(v.start_time)) END AS naive,
+           coalesce(from_us(v.cd_total), from_ms(v.duration)) AS total_ns,
+           v.response_code AS code,
            -- where the flags are not logged, the details say the same in words
            coalesce(present(v.response_flags), CASE regexp_extract(v.response_code_details, '^[a-z_]+')
                WHEN 'downstream_remote_disconnect' THEN 'DC' WHEN 'stream_idle_timeout' THEN 'SI'
@@ -59,17 +63,18 @@ WITH x AS (
                WHEN 'upstream_reset_after_response_started' THEN 'UR' END, '') AS flags,
            coalesce(to_count(v.attempt_count), to_count(v.upstream_request_attempt_count)) AS attempts,
            CASE WHEN v.content_type LIKE 'text/event-stream%' THEN true
-                WHEN present(v.content_type) IS NOT NULL AND TRY_CAST(v.response_code AS INTEGER) BETWEEN 200 AND 299 THEN false END AS streamed,
-           coalesce(ms_ns(v.pool_ready_duration), ms_ns(v.upstream_pool_ready_duration)) AS pool_ns,
-           coalesce(us_ns(v.cd_to_us_rx_body_beg), ms_ns(v.cd_ms_body_beg)) AS body_ns,
-           coalesce(us_ns(v.cd_to_us_rx_beg), ms_ns(v.response_duration), ms_ns(v.upstream_service_time),
-                    ms_ns(v."x-envoy-upstream-service-time"), ms_ns(v.x_envoy_upstream_service_time)) AS to_headers_ns,
-           coalesce(us_ns(v.cd_to_us_tx_beg), ms_ns(v.request_tx_duration) - coalesce(ms_ns(v.request_duration), 0)) AS sent_ns
-    FROM x
+                WHEN present(v.content_type) IS NOT NULL AND v.response_code BETWEEN 200 AND 299 THEN false END AS streamed,
+           coalesce(from_ms(v.pool_ready_duration), from_ms(v.upstream_pool_ready_duration)) AS pool_ns,
+           coalesce(from_us(v.cd_to_us_rx_body_beg), from_ms(v.cd_ms_body_beg)) AS body_ns,
+           coalesce(from_us(v.cd_to_us_rx_beg), from_ms(v.response_duration), from_ms(v.upstream_service_time),
+                    from_ms(v."x-envoy-upstream-service-time"), from_ms(v.x_envoy_upstream_service_time)) AS to_headers_ns,
+           coalesce(from_us(v.cd_to_us_tx_beg), from_ms(v.request_tx_duration) - coalesce(from_ms(v.request_duration), 0)) AS sent_ns
+    FROM u
 ), s AS (
     SELECT *,
-           CASE WHEN list_has_any(string_split(flags, ','), ['DC']) THEN 'censored'
-                WHEN code = 0 THEN 'censored'
+           CASE WHEN code = 0 THEN 'censored'
+                WHEN flags = '' THEN http_class(code)
+                WHEN list_has_any(string_split(flags, ','), ['DC']) THEN 'censored'
                 -- an answer that began and was cut: by a timer (longer than seen) or by the connection (broken)
                 WHEN code BETWEEN 200 AND 399 AND list_has_any(string_split(flags, ','), ['UT', 'SI', 'UMSDR', 'DT']) THEN 'censored'
                 WHEN code BETWEEN 200 AND 399 AND list_has_any(string_split(flags, ','), ['UC', 'UR', 'LR', 'UPE', 'OM']) THEN 'error'
