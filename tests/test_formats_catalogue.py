@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,21 @@ def _untold(found: list[Row]) -> list[str]:
     """Rows without the ids that are made of the content, where a run logs none."""
     made = re.compile(r"[0-9a-f]{12}-\d+")
     return sorted(str({k: v for k, v in r.items() if k != "request_id" or not made.fullmatch(str(v))}) for r in found)
+
+
+def test_the_select_that_the_readme_shows_loses_no_record() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```sql\n(.*?)```", readme, re.DOTALL)
+    example = replace(catalogue.get("openrouter"), select_sql=shown)
+    rng = random.Random(1)
+    odd = [json.dumps(odd_record(rng, ["call", "tries", "id", "sent", "done", "http"])) for _ in range(300)]
+    tries = [{"sent": 1_790_000_003_000_000 + k, "done": 1_790_000_003_100_000, "http": 503 - 303 * k} for k in (0, 1)]
+    found = rows(example, [*odd, json.dumps({"call": {"id": "o"}, "tries": tries})])
+    assert {r["line"] for r in found} == set(range(1, 302))
+    assert [(r["request_id"], r["attempt_no"], r["e2e_ns"], r["status"]) for r in found if r["line"] == 301] == [
+        ("o", 0, 100_000_000, "error"),
+        ("o", 1, 99_999_000, "ok"),
+    ]
 
 
 def test_document_is_valid_and_complete() -> None:
