@@ -22,6 +22,15 @@ OTHER_FILES = {
         '{"data": [{"id": "x", "trace_id": "a", "project_id": "p", "start_time": "t", "spans": null}], "next_cursor": null}',
         "/spans",
     ),
+    "CloudWatch statistics": (
+        '{"Label": "InvocationLatency", "Datapoints": [{"SampleCount": 3.0, "Average": 812.0, "Unit": "Milliseconds"}]}',
+        "invocation log",
+    ),
+    "an answer of Prometheus": (
+        '{"status": "success", "data": {"resultType": "matrix", "result": [{"metric": {}, "values": [[1763632800, "0.9"]]}]}}',
+        "log of the gateway",
+    ),
+    "averages a minute": ("time,avg_latency_ms,p95_latency_ms,total_requests\n2026-11-20T10:00:00Z,200,900,10\n", "one row a request"),
     "aiperf summary": ('{"aiperf_version": "1", "request_latency": {"unit": "ms", "avg": 8.1}}', "profile_export.jsonl"),
     "inference-perf summary": (
         '{"benchmark_time_seconds": 1.5, "load_summary": {"count": 3, "schedule_delay": {"mean": 0.1}}}',

@@ -9,17 +9,20 @@ first token at the end, failure of no length, time-out   test_odd_spans
 framework and SDK both trace one call                    test_a_call_traced_twice_counts_once
 a trace download lists every observation twice           test_one_turn_has_one_answer_in_every_store (langfuse/trace_download.json)
 the first chunk of a stream names the role only          the same test (mlflow_trace: the role leaves 250 ms before the first token)
+cached input inside the prompt, or beside it (Anthropic) test_a_prompt_holds_what_came_from_the_cache
 a session-wide trace id                                  test_a_trace_of_many_calls_is_many_requests
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from format_rows import attempts
 from make_trace_samples import EXPECTED_MS, TRACE, files
 
 from hedgectl import decompose, ingest, sql, store
@@ -91,3 +94,28 @@ def test_a_trace_of_many_calls_is_many_requests() -> None:
         assert con.execute("SELECT count(*), max(attempts) FROM request WHERE turn_id = $1", [TRACE]).fetchall() == [
             (2, 1)
         ]
+
+
+@pytest.mark.parametrize(
+    ("usage", "prompt"),
+    [
+        ({"prompt_tokens": 8000, "prompt_tokens_details": {"cached_tokens": 3000}}, 8000),
+        ({"input": 5000, "input_cached_tokens": 3000}, 8000),
+        ({"input": 5000, "cache_read_input_tokens": 3000, "cache_creation_input_tokens": 100}, 8100),
+        ({"input": 200, "cache_read_input_tokens": 3000}, 3200),
+        ({"input_tokens": 200, "cache_read_input_tokens": 3000}, 3200),
+        ({"input_tokens": 8000, "cache_read_input_tokens": 3000}, 8000),
+    ],
+)
+def test_a_prompt_holds_what_came_from_the_cache(usage: dict[str, Any], prompt: int) -> None:
+    times = {"startTime": "2026-11-20T10:00:00.000Z", "endTime": "2026-11-20T10:00:02.000Z"}
+    langfuse = {"id": "o", "traceId": "t", "parentObservationId": None, "type": "GENERATION", "usageDetails": usage}
+    start = 1_795_000_000_000_000_000
+    told = {"mlflow.spanType": "CHAT_MODEL", "mlflow.chat.tokenUsage": usage}
+    span = {
+        "trace_id": "t", "span_id": "s", "name": "c", "start_time_unix_nano": start, "end_time_unix_nano": start + 10**9,
+        "attributes": {k: json.dumps(v) for k, v in told.items()},
+    }  # fmt: skip
+    for name, record in (("langfuse", langfuse | times), ("mlflow_trace", {"data": {"spans": [span]}})):
+        (row,) = attempts(name, [json.dumps(record)])
+        assert (row["prompt_tokens"], row["cached_tokens"]) == (prompt, 3000), name

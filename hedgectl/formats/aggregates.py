@@ -103,6 +103,16 @@ _OTHER_FILES = (
         "for single requests: " + engine_facts.HINTS["tgi_"],
     ),
     (
+        r'"Datapoints": ?\[[\s\S]*"(SampleCount|Average|ExtendedStatistics)"',
+        "these are CloudWatch's statistics of many requests",
+        "single requests are in the log of the model or the gateway: Bedrock's invocation log, the balancer's access log",
+    ),
+    (
+        r'"resultType": ?"(matrix|vector|scalar)"',
+        "this is an answer of Prometheus: figures of many requests",
+        "for single requests: read the log of the gateway or the spans of the engine",
+    ),
+    (
         r'"slots": ?\[[\s\S]*"is_processing"',
         "these are states of slots, not requests",
         "for single requests: " + engine_facts.HINTS["llamacpp:"],
@@ -137,9 +147,11 @@ def refuse_summary(sample: Sample, *, where: str | None = None) -> None:
     for pattern, what, way in _OTHER_FILES:
         if re.search(pattern, text):
             raise InputError(what, where=where, hint=way)
-    names = [n for n in dict.fromkeys(name for r in sample.records for name in r) if _SUMMARY.search(n)]
+    fields = list(dict.fromkeys(name for r in sample.records for name in r))
+    names = [n for n in fields if _SUMMARY.search(n)]
+    counted = len(names) == 2 and any(_COUNTER.search(n) for n in fields)
     hint = next((words for pattern, words in _SUMMARY_HINTS if re.search(pattern, text)), None)
-    if len(names) >= 3 or (hint is not None and sample.container in ("text", "csv")):
+    if len(names) >= 3 or counted or (hint is not None and sample.container in ("text", "csv")):
         said = f" ({', '.join(names[:3])})" if names else ""
         raise InputError(
             f"this is a summary of many requests{said}, not requests",

@@ -257,10 +257,10 @@ CREATE OR REPLACE TEMP MACRO span_work(m, usage, cost, parameters) AS {
     'replica': coalesce(m['server.address'] || coalesce(':' || m['server.port'], ''), coalesce(m['gen_ai.openai.api_base'], m['openai.api_base'])),
     'prompt_tokens': to_count(coalesce(coalesce(m['gen_ai.usage.input_tokens'], m['gen_ai.usage.prompt_tokens'], m['llm.token_count.prompt'], m['llm.usage.prompt_tokens'], m['ai.usage.promptTokens']),
         json_extract_string(usage, '$.prompt_tokens'), json_extract_string(usage, '$.input_tokens'),
-        -- Langfuse counts cached input apart: the prompt is the sum of what begins with input
-        CAST(TRY_CAST(json_extract_string(usage, '$.input') AS BIGINT)
-             + coalesce(TRY_CAST(coalesce(json_extract_string(usage, '$.input_cached_tokens'), json_extract_string(usage, '$.input_cache_read')) AS BIGINT), 0)
-             + coalesce(TRY_CAST(json_extract_string(usage, '$.input_cache_creation') AS BIGINT), 0) AS VARCHAR))),
+        -- Langfuse counts cached input apart, also under Anthropic's names: the prompt is the sum
+        CASE WHEN json_exists(usage, '$.input') THEN CAST(list_sum(list_transform(json_extract_string(usage,
+            ['$.input', '$.input_cached_tokens', '$.input_cache_read', '$.cache_read_input_tokens', '$.input_cache_creation', '$.cache_creation_input_tokens']),
+            lambda t: TRY_CAST(t AS BIGINT))) AS VARCHAR) END)),
     'cached_tokens': to_count(coalesce(coalesce(m['gen_ai.usage.cache_read.input_tokens'], m['gen_ai.usage.cache_read_input_tokens'], m['llm.token_count.prompt_details.cache_read'], m['llm.usage.cache_read_input_tokens']),
         json_extract_string(usage, '$.prompt_tokens_details.cached_tokens'), json_extract_string(usage, '$.input_cached_tokens'), json_extract_string(usage, '$.input_cache_read'),
         json_extract_string(usage, '$.cache_read_input_tokens'))),
@@ -313,8 +313,9 @@ CREATE OR REPLACE TEMP MACRO span_row(role, name, trace_id, span_id, parent_id, 
     'e2e_ns': CASE WHEN fault IS NULL AND NOT (state <> 'ok' AND end_ns = start_ns) THEN end_ns - start_ns END,
     'ttft_ns': ttft, 'ttft_basis': CASE WHEN ttft IS NOT NULL THEN 'first_token' END,
     'resolution_ns': CAST(basis_ns AS BIGINT),
-    'prompt_tokens': work.prompt_tokens,
-    'cached_tokens': CASE WHEN work.cached_tokens <= coalesce(work.prompt_tokens, work.cached_tokens) THEN work.cached_tokens END,
+    -- more cached than there is prompt: Anthropic's count of the input leaves out what came from the cache
+    'prompt_tokens': work.prompt_tokens + CASE WHEN work.cached_tokens > work.prompt_tokens THEN work.cached_tokens ELSE 0 END,
+    'cached_tokens': work.cached_tokens,
     'completion_tokens': work.completion_tokens, 'reasoning_tokens': work.reasoning_tokens,
     'status': CASE WHEN end_ns IS NULL THEN 'censored' ELSE state END,
     'http_status': work.http_status,

@@ -38,7 +38,7 @@ WITH r AS (
            -- an object, or text that holds one
            TRY(from_json(CASE WHEN coalesce(v.usageDetails, v.usage_details)[1] = '{' THEN coalesce(v.usageDetails, v.usage_details) END,
                '{"prompt_tokens": "VARCHAR", "input_tokens": "VARCHAR", "input": "VARCHAR", "input_cached_tokens": "VARCHAR", "input_cache_read": "VARCHAR",
-                 "input_cache_creation": "VARCHAR", "cache_read_input_tokens": "VARCHAR", "prompt_tokens_details": {"cached_tokens": "VARCHAR"},
+                 "input_cache_creation": "VARCHAR", "cache_read_input_tokens": "VARCHAR", "cache_creation_input_tokens": "VARCHAR", "prompt_tokens_details": {"cached_tokens": "VARCHAR"},
                  "completion_tokens": "VARCHAR", "output_tokens": "VARCHAR", "output": "VARCHAR", "output_reasoning_tokens": "VARCHAR",
                  "completion_tokens_details": {"reasoning_tokens": "VARCHAR"}, "prompt_details.cache_read": "VARCHAR", "completion_details.reasoning": "VARCHAR"}')) AS usage,
            -- downloads keep the sides of the usage beside a total: both 0 is unset
@@ -54,11 +54,11 @@ WITH r AS (
 ), e AS (
     SELECT *, span_role_word(type) AS said, {
         'request_id': CAST(NULL AS VARCHAR), 'model': present(model), 'provider': CAST(NULL AS VARCHAR), 'replica': CAST(NULL AS VARCHAR),
-        -- cached input is counted apart: the prompt is the sum of what begins with input
+        -- cached input is counted apart, also under Anthropic's names: the prompt is the sum
         'prompt_tokens': to_count(coalesce(CASE WHEN coalesce(usage.input, usage.prompt_tokens, usage.input_tokens) IS NULL THEN present(input_usage) END,
             usage.prompt_tokens, usage.input_tokens, CAST(TRY_CAST(usage.input AS BIGINT)
-             + coalesce(TRY_CAST(coalesce(usage.input_cached_tokens, usage.input_cache_read) AS BIGINT), 0)
-             + coalesce(TRY_CAST(usage.input_cache_creation AS BIGINT), 0) AS VARCHAR))),
+             + coalesce(TRY_CAST(coalesce(usage.input_cached_tokens, usage.input_cache_read, usage.cache_read_input_tokens) AS BIGINT), 0)
+             + coalesce(TRY_CAST(coalesce(usage.input_cache_creation, usage.cache_creation_input_tokens) AS BIGINT), 0) AS VARCHAR))),
         'cached_tokens': to_count(coalesce(present(usage."prompt_details.cache_read"), usage.prompt_tokens_details.cached_tokens, usage.input_cached_tokens, usage.input_cache_read, usage.cache_read_input_tokens)),
         'completion_tokens': to_count(coalesce(CASE WHEN coalesce(usage.output, usage.completion_tokens, usage.output_tokens) IS NULL THEN present(output_usage) END,
             usage.completion_tokens, usage.output_tokens,
