@@ -15,7 +15,7 @@ from typing import Any
 from hedgectl.sim.engine import NEVER, advance, drop, fire
 from hedgectl.sim.heaps import KIND_BITS, WHO, pop_timer
 from hedgectl.sim.hedging import arrive, attempt_deadline, deadline, enter, fail, hedge_due, waits_for_a_copy
-from hedgectl.sim.jit import entry, jit
+from hedgectl.sim.jit import entry, inlined, jit
 from hedgectl.sim.layout import OPEN, T_ATTEMPT, T_CANCEL, T_DEADLINE, T_ENQUEUE, T_ERROR, T_HEDGE
 from hedgectl.sim.tables import arrival, attempt, node, replica, request, timer
 
@@ -37,6 +37,12 @@ def _serve_timer(g: Any, t: float) -> None:
         attempt_deadline(g, who, t)
     else:
         hedge_due(g, who, t)
+
+
+@inlined
+def _sooner(at: float, what: int, than: float, other: int) -> bool:
+    """Does timer `what` come before timer `other`? At one instant lower kinds, then lower ids come first."""
+    return at < than or (at == than and what < other)
 
 
 @entry
@@ -66,7 +72,7 @@ def drain(run: Any) -> None:
             if ending < arrived:
                 late = arrival(g, ending) + g.deadline
                 mine = (T_DEADLINE << KIND_BITS) + ending
-                if late < at or (late == at and mine < what):
+                if _sooner(late, mine, at, what):
                     at = late
                     what = mine
                     ring = DEADLINE
@@ -76,7 +82,7 @@ def drain(run: Any) -> None:
             if asking < arrived:
                 late = arrival(g, asking) + g.delay
                 mine = (T_HEDGE << KIND_BITS) + asking
-                if late < at or (late == at and mine < what):
+                if _sooner(late, mine, at, what):
                     at = late
                     what = mine
                     ring = HEDGE
