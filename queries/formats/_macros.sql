@@ -332,7 +332,7 @@ CREATE OR REPLACE TEMP MACRO langfuse_fields() AS
       "completionStartTime": "VARCHAR", "completion_start_time": "VARCHAR", "level": "VARCHAR", "statusMessage": "VARCHAR", "status_message": "VARCHAR",
       "usageDetails": "VARCHAR", "usage_details": "VARCHAR", "costDetails": "VARCHAR", "cost_details": "VARCHAR", "modelParameters": "VARCHAR",
       "model_parameters": "VARCHAR", "model": "VARCHAR", "providedModelName": "VARCHAR", "provided_model_name": "VARCHAR", "toolDefinitions": "VARCHAR", "tool_definitions": "VARCHAR",
-      "inputUsage": "VARCHAR", "outputUsage": "VARCHAR", "totalUsage": "VARCHAR",
+      "inputUsage": "BIGINT", "outputUsage": "BIGINT", "totalUsage": "BIGINT",
       "observations": "VARCHAR", "trace": {"observations": "VARCHAR"}}';
 
 -- Ray Serve --------------------------------------------------------------------------------------------------------------

@@ -36,34 +36,32 @@ WITH r AS (
            iso_in_ns(coalesce(v.completionStartTime, v.completion_start_time), NULL) AS first_ns,
            coalesce(v.level = 'ERROR', false) AS bad, CASE WHEN v.level = 'ERROR' THEN coalesce(v.statusMessage, v.status_message) END AS why,
            -- an object, or text that holds one
-           TRY(from_json(CASE WHEN coalesce(v.usageDetails, v.usage_details)[1] = '{' THEN coalesce(v.usageDetails, v.usage_details) END,
-               '{"prompt_tokens": "VARCHAR", "input_tokens": "VARCHAR", "input": "VARCHAR", "input_cached_tokens": "VARCHAR", "input_cache_read": "VARCHAR",
-                 "input_cache_creation": "VARCHAR", "cache_read_input_tokens": "VARCHAR", "cache_creation_input_tokens": "VARCHAR", "prompt_tokens_details": {"cached_tokens": "VARCHAR"},
-                 "completion_tokens": "VARCHAR", "output_tokens": "VARCHAR", "output": "VARCHAR", "output_reasoning_tokens": "VARCHAR",
-                 "completion_tokens_details": {"reasoning_tokens": "VARCHAR"}, "prompt_details.cache_read": "VARCHAR", "completion_details.reasoning": "VARCHAR"}')) AS usage,
+           TRY(from_json(CASE WHEN starts_with(coalesce(v.usageDetails, v.usage_details), '{') THEN coalesce(v.usageDetails, v.usage_details) END,
+               '{"prompt_tokens": "BIGINT", "input_tokens": "BIGINT", "input": "BIGINT", "input_cached_tokens": "BIGINT", "input_cache_read": "BIGINT",
+                 "input_cache_creation": "BIGINT", "cache_read_input_tokens": "BIGINT", "cache_creation_input_tokens": "BIGINT", "prompt_tokens_details": {"cached_tokens": "BIGINT"},
+                 "completion_tokens": "BIGINT", "output_tokens": "BIGINT", "output": "BIGINT", "output_reasoning_tokens": "BIGINT",
+                 "completion_tokens_details": {"reasoning_tokens": "BIGINT"}, "prompt_details.cache_read": "BIGINT", "completion_details.reasoning": "BIGINT"}')) AS usage,
            -- downloads keep the sides of the usage beside a total: both 0 is unset
            CASE WHEN to_count(v.totalUsage) > 0 OR to_count(v.inputUsage) + to_count(v.outputUsage) > 0 THEN v.inputUsage END AS input_usage,
            CASE WHEN to_count(v.totalUsage) > 0 OR to_count(v.inputUsage) + to_count(v.outputUsage) > 0 THEN v.outputUsage END AS output_usage,
-           TRY(from_json(CASE WHEN coalesce(v.costDetails, v.cost_details)[1] = '{' THEN coalesce(v.costDetails, v.cost_details) END,
+           TRY(from_json(CASE WHEN starts_with(coalesce(v.costDetails, v.cost_details), '{') THEN coalesce(v.costDetails, v.cost_details) END,
                '{"total": "VARCHAR", "total_cost": "VARCHAR"}')) AS costs,
-           TRY(from_json(CASE WHEN coalesce(v.modelParameters, v.model_parameters)[1] = '{' THEN coalesce(v.modelParameters, v.model_parameters) END,
+           TRY(from_json(CASE WHEN starts_with(coalesce(v.modelParameters, v.model_parameters), '{') THEN coalesce(v.modelParameters, v.model_parameters) END,
                '{"stream": "VARCHAR"}')) AS parameters,
            coalesce(v.model, v.providedModelName, v.provided_model_name) AS model,
-           TRY(json_keys(CASE WHEN coalesce(v.toolDefinitions, v.tool_definitions)[1] = '{' THEN coalesce(v.toolDefinitions, v.tool_definitions) END)) AS tools
+           TRY(json_keys(CASE WHEN starts_with(coalesce(v.toolDefinitions, v.tool_definitions), '{') THEN coalesce(v.toolDefinitions, v.tool_definitions) END)) AS tools
     FROM o
 ), e AS (
     SELECT *, span_role_word(type) AS said, {
         'request_id': CAST(NULL AS VARCHAR), 'model': present(model), 'provider': CAST(NULL AS VARCHAR), 'replica': CAST(NULL AS VARCHAR),
         -- cached input is counted apart, also under Anthropic's names: the prompt is the sum
-        'prompt_tokens': to_count(coalesce(CASE WHEN coalesce(usage.input, usage.prompt_tokens, usage.input_tokens) IS NULL THEN present(input_usage) END,
-            usage.prompt_tokens, usage.input_tokens, CAST(TRY_CAST(usage.input AS BIGINT)
-             + coalesce(TRY_CAST(coalesce(usage.input_cached_tokens, usage.input_cache_read, usage.cache_read_input_tokens) AS BIGINT), 0)
-             + coalesce(TRY_CAST(coalesce(usage.input_cache_creation, usage.cache_creation_input_tokens) AS BIGINT), 0) AS VARCHAR))),
-        'cached_tokens': to_count(coalesce(present(usage."prompt_details.cache_read"), usage.prompt_tokens_details.cached_tokens, usage.input_cached_tokens, usage.input_cache_read, usage.cache_read_input_tokens)),
-        'completion_tokens': to_count(coalesce(CASE WHEN coalesce(usage.output, usage.completion_tokens, usage.output_tokens) IS NULL THEN present(output_usage) END,
-            usage.completion_tokens, usage.output_tokens,
-            CAST(TRY_CAST(usage.output AS BIGINT) + coalesce(TRY_CAST(usage.output_reasoning_tokens AS BIGINT), 0) AS VARCHAR))),
-        'reasoning_tokens': to_count(coalesce(present(usage."completion_details.reasoning"), usage.completion_tokens_details.reasoning_tokens, usage.output_reasoning_tokens)),
+        'prompt_tokens': to_count(coalesce(CASE WHEN coalesce(usage.input, usage.prompt_tokens, usage.input_tokens) IS NULL THEN input_usage END, usage.prompt_tokens, usage.input_tokens,
+            usage.input + coalesce(usage.input_cached_tokens, usage.input_cache_read, usage.cache_read_input_tokens, 0)
+            + coalesce(usage.input_cache_creation, usage.cache_creation_input_tokens, 0))),
+        'cached_tokens': to_count(coalesce(usage."prompt_details.cache_read", usage.prompt_tokens_details.cached_tokens, usage.input_cached_tokens, usage.input_cache_read, usage.cache_read_input_tokens)),
+        'completion_tokens': to_count(coalesce(CASE WHEN coalesce(usage.output, usage.completion_tokens, usage.output_tokens) IS NULL THEN output_usage END,
+            usage.completion_tokens, usage.output_tokens, usage.output + coalesce(usage.output_reasoning_tokens, 0))),
+        'reasoning_tokens': to_count(coalesce(usage."completion_details.reasoning", usage.completion_tokens_details.reasoning_tokens, usage.output_reasoning_tokens)),
         'streamed': to_bool(parameters.stream), 'tool_names': array_to_string(list_sort(list_distinct(tools)), ','), 'sees_request': tools IS NOT NULL,
         'n_choices': CAST(NULL AS INTEGER), 'http_status': TRY_CAST(nullif(regexp_extract(why, '\b([45]\d\d)\b', 1), '') AS INTEGER),
         'cost': to_money(coalesce(costs.total, costs.total_cost)), 'tool': CAST(NULL AS VARCHAR)} AS work
@@ -75,9 +73,12 @@ WITH r AS (
     FROM e
 ), s AS (
     SELECT line, record, observed,
-           unnest(span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work, 1000000))
+           span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work, 1000000) AS r
     FROM f
+), u AS (
+    -- a step of its own: unnest would be planned with all of span_row once a column
+    SELECT line, record, observed, unnest(r) FROM s
 )
 SELECT * EXCLUDE (observed)
     REPLACE (CASE WHEN observed THEN kind ELSE 'not_request' END AS kind, CASE WHEN observed THEN reason ELSE 'no_observation' END AS reason)
-FROM s
+FROM u
