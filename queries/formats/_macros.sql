@@ -350,3 +350,217 @@ CREATE OR REPLACE TEMP MACRO ray_line(line) AS
 CREATE OR REPLACE TEMP MACRO ray_fault(end_ns, e2e_ns, class) AS
     CASE WHEN end_ns IS NULL THEN 'bad_time' WHEN e2e_ns IS NULL THEN 'bad_duration' WHEN e2e_ns > 86400000000000 THEN 'duration_out_of_range'
          WHEN class IS NULL THEN 'unknown_status' END;
+
+-- HAProxy ----------------------------------------------------------------------------------------------------------------
+-- the fields of a line, whatever its encoding: line, record, text, start_ns, naive, request_ns, wait_ns, connect_ns, answer_ns, total_ns, asap, code, term,
+-- retries, server, backend, verb, path, request_id, turn_id, model, streamed, sent_bytes, got_bytes, completion_tokens -> rows
+CREATE OR REPLACE TEMP MACRO haproxy_rows(parsed) AS TABLE
+WITH s AS (
+    SELECT *, coalesce(request_ns, 0) + coalesce(wait_ns, 0) AS to_send_ns,
+           coalesce(request_ns, 0) + coalesce(wait_ns, 0) + coalesce(connect_ns, 0) AS to_connect_ns,
+           coalesce(request_ns, 0) + coalesce(wait_ns, 0) + coalesce(connect_ns, 0) + answer_ns AS to_headers_ns,
+           coalesce(retries, 0) BETWEEN 1 AND 16 AS again,
+           CASE WHEN term[1] IN ('C', 'c', 's') OR code < 0 THEN 'censored'
+                -- an answer that began and was cut by the server or by the proxy
+                WHEN code BETWEEN 200 AND 399 AND term[1] IN ('S', 'P', 'R', 'I', 'K', 'D', 'U') AND term[2] IN ('D', 'H', 'L') THEN 'error'
+                ELSE http_class(code) END AS state
+    FROM query_table(parsed)
+), e AS (
+    SELECT *, unnest(CASE WHEN again THEN range(0, retries + 1) ELSE [0] END) AS k FROM s
+), a AS (
+    SELECT *, k = CASE WHEN again THEN retries ELSE 0 END AS last,
+           -- failed attempts stand in Tw, failed connects in Tc in some versions; where those between began is not known
+           CASE WHEN again AND k = retries THEN to_connect_ns ELSE 0 END AS lag_ns
+    FROM e
+), b AS (
+    SELECT *, CASE WHEN last AND state <> 'error' AND streamed AND to_headers_ns > lag_ns AND (asap OR to_headers_ns <= total_ns) THEN to_headers_ns - lag_ns END AS first_ns
+    FROM a
+)
+SELECT line, record,
+       CASE WHEN start_ns IS NULL AND code IS NULL OR verb IS NULL OR verb NOT IN ('POST', 'PUT') THEN 'not_request'
+            WHEN start_ns IS NULL OR state IS NULL OR total_ns IS NULL OR total_ns > 86400000000000 THEN 'reject'
+            ELSE 'attempt' END AS kind,
+       CASE WHEN start_ns IS NULL AND code IS NULL THEN
+                CASE WHEN regexp_matches(text, '(Server|Proxy|Backup Server) \S+ (is|has|started|stopped)|backend \S+ has no server') THEN 'server_state' ELSE 'unrecognised_line' END
+            WHEN verb IS NULL OR verb NOT IN ('POST', 'PUT') THEN 'not_a_generation'
+            WHEN start_ns IS NULL THEN 'bad_time'
+            WHEN state IS NULL THEN 'unknown_status'
+            WHEN total_ns IS NULL THEN 'bad_duration'
+            WHEN total_ns > 86400000000000 THEN 'duration_out_of_range' END AS reason,
+       nullif(concat_ws(',', CASE WHEN naive THEN 'naive_time' END, CASE WHEN asap AND last THEN 'logged_at_headers' END,
+                        CASE WHEN again AND last THEN 'failed_in_queue_time' END,
+                        CASE WHEN last AND streamed AND state <> 'error' AND NOT asap THEN ttft_fault(to_headers_ns - lag_ns, total_ns - lag_ns) END), '') AS note,
+       request_id,
+       CAST(k AS INTEGER) AS attempt_no,
+       CASE WHEN k = 0 THEN 'primary' ELSE 'retry' END AS cause,
+       turn_id,
+       CASE WHEN last THEN nullif(server, '<NOSRV>') END AS replica,
+       backend AS pool, model,
+       split_part(path, '?', 1) AS route,
+       'edge' AS observer,
+       TRY(start_ns + least(lag_ns, total_ns)) AS arrival_ns,
+       CASE WHEN last THEN CASE WHEN NOT asap AND total_ns >= lag_ns AND (total_ns > lag_ns OR state <> 'error') THEN total_ns - lag_ns END
+            -- one failed attempt: what it waited and took; of several the parts are not known
+            WHEN retries = 1 AND to_connect_ns BETWEEN 1 AND total_ns THEN to_connect_ns END AS e2e_ns,
+       first_ns AS ttft_ns,
+       CASE WHEN first_ns IS NOT NULL THEN 'first_byte' END AS ttft_basis,
+       CASE WHEN last AND to_headers_ns BETWEEN lag_ns AND total_ns + 1000000 THEN to_headers_ns - lag_ns END AS headers_ns,
+       CASE WHEN NOT again THEN wait_ns END AS queue_ns,
+       CASE WHEN NOT again AND wait_ns IS NOT NULL THEN 'measured' END AS queue_basis,
+       CAST(1000000 AS BIGINT) AS resolution_ns,
+       CASE WHEN last THEN completion_tokens END AS completion_tokens,
+       sent_bytes AS request_bytes,
+       CASE WHEN last AND NOT asap THEN got_bytes END AS response_bytes,
+       CASE WHEN last THEN state ELSE 'error' END AS status,
+       -- the status of a caller that left before the headers is made up
+       CASE WHEN last AND code > 0 AND NOT (term[1] IN ('C', 'c') AND answer_ns IS NULL) THEN code END AS http_status,
+       CASE WHEN NOT last THEN 'upstream'
+            WHEN state = 'ok' THEN NULL
+            WHEN term[1] IN ('C', 'c') OR code < 0 THEN 'client_gone'
+            WHEN term[1] = 's' THEN 'timeout'
+            WHEN code BETWEEN 200 AND 399 THEN 'upstream'
+            ELSE http_kind(code) END AS error_kind,
+       CASE WHEN again THEN last AND state = 'ok' END AS won,
+       streamed,
+       -- what became of the persistence cookie; - where the configuration has none
+       CASE WHEN term[3] = 'V' THEN true WHEN term[3] IN ('N', 'I', 'D', 'E', 'O', 'U') THEN false END AS sticky_session,
+       CAST(1 AS DOUBLE) AS weight
+FROM b;
+
+-- SGLang -----------------------------------------------------------------------------------------------------------------
+-- meta_info of a finished request, in both generations of names: line, record, m (JSON), stream, and of the line it stood in stamp (its time) and
+-- rid -> rows. The marks are wall clock, queue and e2e are durations; zeros and negative ones of older versions are no measurement.
+CREATE OR REPLACE TEMP MACRO sglang_rows(parsed) AS TABLE
+WITH v AS (
+    SELECT line, record, stream, m->>'$.id' AS id, m->>'$.dp_rank' AS dp, m->>'$.finish_reason.type' AS finish,
+           coalesce(TRY_CAST(m->>'$.finish_reason.status_code' AS INTEGER), 0) AS code,
+           s_ns(m->>'$.request_received_ts') AS received, s_ns(m->>'$.e2e_latency') AS e2e, s_ns(m->>'$.queue_time') AS queue,
+           s_ns(m->>'$.first_token_latency') AS first_token,
+           coalesce(s_ns(m->>'$.prefill_finished_time'), s_ns(m->>'$.prefill_finished_ts')) AS prefilled,
+           s_ns(m->>'$.forward_entry_time') AS entered,
+           coalesce(s_ns(m->>'$.request_finished_ts'), s_ns(m->>'$.decode_finished_ts')) AS finished,
+           TRY(s_ns(m->>'$.prefill_launch_latency') + coalesce(s_ns(m->>'$.prefill_launch_delay'), 0)) AS launched,
+           to_count(m->>'$.prompt_tokens') AS prompt_tokens, to_count(m->>'$.cached_tokens') AS cached_tokens,
+           to_count(m->>'$.completion_tokens') AS completion_tokens, to_count(m->>'$.reasoning_tokens') AS reasoning_tokens, stamp, rid
+    FROM query_table(parsed)
+), c AS (
+    SELECT *, coalesce(first_token, TRY(prefilled - received)) AS ttft,
+           coalesce(TRY(prefilled - entered), launched) AS prefill, TRY(finished - prefilled) AS decode,
+           least(coalesce(e2e, 86400000000000), 86400000000000) + 1000000 AS longest
+    FROM v
+), k AS (
+    SELECT *,
+           -- a queue of exactly 0 with no mark beside it was never written
+           CASE WHEN queue BETWEEN 0 AND longest AND NOT (queue = 0 AND entered IS NULL AND prefilled IS NULL) THEN queue END AS queue_ns,
+           CASE WHEN prefill > 0 AND prefill <= longest THEN prefill END AS prefill_ns,
+           CASE WHEN decode BETWEEN 0 AND longest THEN decode END AS decode_ns,
+           CASE WHEN ttft > 0 AND ttft <= e2e AND coalesce(completion_tokens, 1) > 0 THEN ttft END AS ttft_ns,
+           CASE WHEN e2e IS NULL THEN 'no_duration' WHEN e2e < 0 THEN 'negative_duration' WHEN e2e > 86400000000000 THEN 'duration_out_of_range' END AS bad
+    FROM c
+)
+SELECT line, record, CASE WHEN bad IS NOT NULL THEN 'reject' ELSE 'attempt' END AS kind, bad AS reason,
+       nullif(concat_ws(',', ttft_fault(ttft, longest), coalesce(part_fault(queue, longest), part_fault(prefill, longest), part_fault(decode, longest)),
+           CASE WHEN received IS NULL AND is_naive(stamp) THEN 'naive_time' END), '') AS note,
+       coalesce(to_text(id), to_text(rid)) AS request_id, 'dp' || to_count(dp) AS replica, 'engine' AS observer,
+       CASE WHEN received > 0 THEN received WHEN bad IS NULL THEN TRY(time_ns(stamp) - e2e) END AS arrival_ns,
+       e2e AS e2e_ns, ttft_ns, CASE WHEN ttft_ns IS NOT NULL THEN 'engine' END AS ttft_basis,
+       queue_ns, CASE WHEN queue_ns IS NOT NULL THEN 'measured' END AS queue_basis,
+       prefill_ns, CASE WHEN prefill_ns IS NOT NULL THEN 'derived' END AS prefill_basis,
+       decode_ns, CASE WHEN decode_ns IS NOT NULL THEN 'derived' END AS decode_basis,
+       CAST(1000 AS BIGINT) AS resolution_ns, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens,
+       CASE WHEN finish = 'abort' AND code >= 400 THEN coalesce(http_class(code), 'error') WHEN finish = 'abort' THEN 'censored' ELSE 'ok' END AS status,
+       CASE WHEN finish = 'abort' AND code BETWEEN 400 AND 599 THEN code END AS http_status,
+       CASE WHEN finish = 'abort' AND code >= 400 THEN coalesce(http_kind(code), 'upstream') WHEN finish = 'abort' THEN 'aborted' END AS error_kind,
+       to_bool(stream) AS streamed
+FROM k;
+
+-- nginx ------------------------------------------------------------------------------------------------------------------
+-- a list of one value a send: ', ' within a group, ' : ' after an internal redirect
+CREATE OR REPLACE TEMP MACRO nginx_list(s) AS string_split(replace(coalesce(s, ''), ' : ', ', '), ', ');
+-- the variables of a line, whatever its encoding: line, record, naive, end_ns, total_ns, code, verb, path, addrs, states, heads, lasts, waits (lists, a
+-- value a send; waits of the commercial queue directive), content (its type), completion (trimmed), cache, request_id, turn_id, model, segment, prompt_tokens,
+-- completion_tokens, request_bytes, response_bytes -> a row a send, with end_ns, total_ns, code, verb, naive and the doubts of it for the format to judge
+CREATE OR REPLACE TEMP MACRO nginx_rows(parsed) AS TABLE
+WITH p AS (
+    -- positions that were sends: not the name of a group, and not an answer that only pointed elsewhere inside nginx
+    SELECT *, list_filter(range(1, places + 1), lambda i:
+               -- without addresses a place of no time and no headers may be either: a refused connection or a group
+               CASE WHEN addrs = [''] THEN i = places OR coalesce(s_ns(lasts[i]), 0) > 0 OR heads[i] <> '-' ELSE strpos(addrs[i], ':') > 0 END
+               AND (i = places OR coalesce(TRY_CAST(states[i] AS INTEGER), 0) NOT BETWEEN 200 AND 399)) AS sends,
+           coalesce(TRY_CAST(list_sum(list_transform(lasts, lambda s: s_ns(s))) AS BIGINT), 0) AS all_ns
+    FROM (SELECT *, greatest(len(addrs), len(lasts)) AS places FROM query_table(parsed))
+), q AS (
+    SELECT *, unnest(CASE WHEN len(sends) > 0 AND len(sends) <= 64 THEN sends ELSE [places] END) AS i FROM p
+), a AS (
+    SELECT *, coalesce(list_position(sends, i), 1) - 1 AS k, i = coalesce(sends[-1], i) AS last,
+           -- a large body is read before the first send
+           CASE WHEN request_bytes >= 65536 AND total_ns - all_ns > 5000000 THEN total_ns - all_ns ELSE 0 END AS upload_ns,
+           coalesce(TRY_CAST(list_sum(list_transform(list_slice(lasts, 1, i - 1), lambda s: s_ns(s))) AS BIGINT), 0) AS before_ns,
+           s_ns(present(heads[i])) AS head_ns, s_ns(present(lasts[i])) AS own_ns,
+           CASE WHEN content LIKE 'text/event-stream%' THEN true WHEN content IS NOT NULL AND code BETWEEN 200 AND 299 THEN false END AS streamed
+    FROM q
+), b AS (
+    SELECT *, CASE WHEN k > 0 THEN least(upload_ns + before_ns, total_ns) ELSE 0 END AS lag_ns,
+           CASE WHEN last AND code = 499 THEN 499
+                ELSE coalesce(TRY_CAST(states[i] AS INTEGER), CASE WHEN last THEN code END) END AS own_code,
+           last AND code BETWEEN 200 AND 399 AND completion IN ('', '-') AS cut
+    FROM a
+), c AS (
+    SELECT *, CASE WHEN cut THEN 'censored' ELSE coalesce(http_class(own_code), CASE WHEN NOT last THEN 'error' END) END AS state,
+           -- from the start of this attempt to its headers, the upload included
+           CASE WHEN k = 0 THEN upload_ns + before_ns ELSE 0 END + head_ns AS to_headers_ns
+    FROM b
+)
+SELECT line, record, end_ns, total_ns, code, verb, naive,
+       nullif(concat_ws(',', CASE WHEN cut THEN 'cut_answer' END,
+                        CASE WHEN last AND streamed AND state = 'ok' AND coalesce(verb IN ('POST', 'PUT'), true) THEN ttft_fault(to_headers_ns, total_ns - lag_ns + 1000000) END), '') AS doubts,
+       request_id,
+       CAST(k AS INTEGER) AS attempt_no,
+       CASE WHEN k = 0 THEN 'primary' ELSE 'retry' END AS cause,
+       turn_id,
+       CASE WHEN strpos(addrs[i], ':') > 0 THEN addrs[i] END AS replica,
+       model,
+       split_part(path, '?', 1) AS route,
+       segment,
+       'edge' AS observer,
+       TRY(end_ns - total_ns + lag_ns) AS arrival_ns,
+       -- a refused connection is written as 0.000: no time at all
+       CASE WHEN last THEN CASE WHEN total_ns - lag_ns = 0 AND state <> 'ok' THEN NULL ELSE total_ns - lag_ns END
+            ELSE nullif(least(own_ns + CASE WHEN k = 0 THEN upload_ns ELSE 0 END, total_ns), 0) END AS e2e_ns,
+       CASE WHEN last AND state <> 'error' AND streamed AND to_headers_ns BETWEEN 1 AND total_ns - lag_ns THEN to_headers_ns END AS ttft_ns,
+       CASE WHEN last AND state <> 'error' AND streamed AND to_headers_ns BETWEEN 1 AND total_ns - lag_ns THEN 'first_byte' END AS ttft_basis,
+       CASE WHEN to_headers_ns BETWEEN 0 AND total_ns + 1000000 THEN to_headers_ns END AS headers_ns,
+       s_ns(present(waits[i])) AS queue_ns, CASE WHEN s_ns(present(waits[i])) IS NOT NULL THEN 'measured' END AS queue_basis,
+       CAST(1000000 AS BIGINT) AS resolution_ns,
+       prompt_tokens,
+       CASE WHEN last THEN completion_tokens END AS completion_tokens,
+       request_bytes,
+       CASE WHEN last THEN response_bytes END AS response_bytes,
+       state AS status, own_code AS http_status,
+       CASE WHEN state = 'ok' THEN NULL WHEN cut THEN 'client_gone' WHEN own_code IS NULL THEN 'upstream' ELSE http_kind(own_code) END AS error_kind,
+       CASE WHEN len(sends) > 1 THEN last AND state = 'ok' END AS won,
+       CASE WHEN cache IN ('HIT', 'STALE', 'UPDATING', 'REVALIDATED') THEN true WHEN present(cache) IS NOT NULL THEN false END AS cache_hit,
+       streamed,
+       CAST(1 AS DOUBLE) AS weight
+FROM c;
+
+-- spans of any store: line, record, name, attrs (list of key and text), trace_id, span_id, parent_id, start_ns, end_ns, first_ns (of an event), failed and
+-- message -> their rows
+CREATE OR REPLACE TEMP MACRO span_rows(spans) AS TABLE
+WITH d AS MATERIALIZED (
+    SELECT * EXCLUDE (attrs), span_map(list_transform(attrs, lambda x: x.key), list_transform(attrs, lambda x: x.text)) AS m FROM query_table(spans)
+), e AS MATERIALIZED (
+    SELECT *, span_role(m) AS said, coalesce(failed, false) AS bad, concat_ws(' ', m['error.type'], CASE WHEN failed THEN message END) AS why,
+           valid_json(coalesce(m['llm.invocation_parameters'], m['langfuse.observation.model.parameters'], m['mlflow.spanInputs'])) AS parameters,
+           valid_json(coalesce(m['langfuse.observation.usage_details'], m['mlflow.chat.tokenUsage'])) AS usage,
+           valid_json(coalesce(m['langfuse.observation.cost_details'], m['mlflow.llm.cost'])) AS costs
+    FROM d
+), f AS MATERIALIZED (
+    SELECT *, CASE WHEN said <> 'other' THEN said WHEN parent_id IS NULL AND trace_id IS NOT NULL AND end_ns IS NOT NULL THEN 'root' ELSE 'other' END AS role,
+           span_fault(start_ns, end_ns) AS fault, span_state(bad, why) AS state, span_failure(bad, why) AS failure, span_work(m, usage, costs, parameters) AS work
+    FROM e
+), w AS MATERIALIZED (
+    SELECT *, span_ttft(start_ns, end_ns, first_ns, work.ttft_ns, work.completion_tokens) AS ttft FROM f
+)
+SELECT line, record, unnest(span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work, 1000))
+FROM w;

@@ -26,19 +26,5 @@ WITH c AS MATERIALIZED (
                lambda x: x[1] IN ('First Token Stream Event', 'gen_ai.content.completion.chunk', 'llm.content.completion.chunk', 'mlflow.chunk.item.0')),
                lambda x: iso_in_ns(x[2], NULL))) AS first_ns
     FROM raw
-), d AS MATERIALIZED (
-    SELECT * EXCLUDE (attrs), span_map(list_transform(attrs, lambda x: x.key), list_transform(attrs, lambda x: x.text)) AS m FROM c
-), e AS MATERIALIZED (
-    SELECT *, span_role(m) AS said, coalesce(failed, false) AS bad, concat_ws(' ', m['error.type'], CASE WHEN failed THEN message END) AS why,
-           valid_json(coalesce(m['llm.invocation_parameters'], m['langfuse.observation.model.parameters'])) AS parameters,
-           valid_json(m['langfuse.observation.usage_details']) AS usage, valid_json(m['langfuse.observation.cost_details']) AS costs
-    FROM d
-), f AS MATERIALIZED (
-    SELECT *, CASE WHEN said <> 'other' THEN said WHEN parent_id IS NULL AND trace_id IS NOT NULL AND end_ns IS NOT NULL THEN 'root' ELSE 'other' END AS role,
-           span_fault(start_ns, end_ns) AS fault, span_state(bad, why) AS state, span_failure(bad, why) AS failure, span_work(m, usage, costs, parameters) AS work
-    FROM e
-), w AS MATERIALIZED (
-    SELECT *, span_ttft(start_ns, end_ns, first_ns, work.ttft_ns, work.completion_tokens) AS ttft FROM f
 )
-SELECT line, record, unnest(span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work, 1000))
-FROM w
+FROM span_rows('c')

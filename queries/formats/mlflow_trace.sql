@@ -36,21 +36,8 @@ WITH a AS (
                                                    lambda e: starts_with(e.name, 'mlflow.chunk.item.') AND chunk_speaks(coalesce(e.attributes."mlflow.chunk.value", ''))),
                                        lambda e: coalesce(ns_ns(e.time_unix_nano), us_ns(e.timestamp)))) END AS first_ns
     FROM b
-), d AS MATERIALIZED (
-    SELECT * EXCLUDE (attrs), span_map(list_transform(attrs, lambda x: x.key), list_transform(attrs, lambda x: x.text)) AS m FROM c
-), e AS MATERIALIZED (
-    SELECT *, span_role(m) AS said, coalesce(failed, false) AS bad, concat_ws(' ', m['error.type'], CASE WHEN failed THEN message END) AS why,
-           valid_json(m['mlflow.chat.tokenUsage']) AS usage, valid_json(m['mlflow.llm.cost']) AS costs, valid_json(m['mlflow.spanInputs']) AS parameters
-    FROM d
-), f AS MATERIALIZED (
-    SELECT *, CASE WHEN said <> 'other' THEN said WHEN parent_id IS NULL AND trace_id IS NOT NULL AND end_ns IS NOT NULL THEN 'root' ELSE 'other' END AS role,
-           span_fault(start_ns, end_ns) AS fault, span_state(bad, why) AS state, span_failure(bad, why) AS failure, span_work(m, usage, costs, parameters) AS work
-    FROM e
-), w AS MATERIALIZED (
-    SELECT *, span_ttft(start_ns, end_ns, first_ns, work.ttft_ns, work.completion_tokens) AS ttft FROM f
 )
-SELECT line, record, unnest(span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work, 1000))
-FROM w
+FROM span_rows('c')
 UNION ALL BY NAME
 SELECT line, record, 'not_request' AS kind, 'no_span' AS reason
-FROM a WHERE NOT EXISTS (FROM w WHERE w.line = a.line AND w.record = a.record)
+FROM a WHERE NOT EXISTS (FROM c WHERE c.line = a.line AND c.record = a.record)

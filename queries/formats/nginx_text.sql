@@ -41,85 +41,28 @@ WITH x AS (
            CASE WHEN contains(text, 'rl=') OR contains(text, '"rl"') OR contains(text, 'request_length') THEN nullif(regexp_extract(text, '[ ,{"](?:rl|request_length)"?[=:] ?"?(\d+)', 1), '') END AS length
     FROM raw
 ), t AS (
-    SELECT line, record,
-           {'request_length': coalesce(length, nullif(g.length, '')), 'request_completion': CASE WHEN done <> '' THEN trim(done, '"') END,
-            'request_id': coalesce(nullif(present(id), 'null'), nullif(g.id, '')), 'session_id': session, 'model': model, 'route': nullif(c.path, ''),
-            'bytes': c.bytes, 'upstream_cache_status': ucs} AS v,
+    SELECT line, record, NULL AS naive,
            coalesce(s_ns(msec), clf_ns(c.time)) AS end_ns,
            s_ns(coalesce(rt, nullif(g.rt, ''))) AS total_ns,
            TRY_CAST(coalesce(nullif(c.status, ''), status) AS INTEGER) AS code,
-           string_split(replace(coalesce(present(ua), present(g.addr), ''), ' : ', ', '), ', ') AS addrs,
-           string_split(replace(coalesce(present(us), present(g.us), ''), ' : ', ', '), ', ') AS states,
-           string_split(replace(coalesce(present(uht), ''), ' : ', ', '), ', ') AS heads,
-           string_split(replace(coalesce(present(urt), present(g.urt), ''), ' : ', ', '), ', ') AS lasts,
-           nullif(c.verb, '') AS verb, present(ct) AS content
+           nginx_list(coalesce(present(ua), present(g.addr))) AS addrs, nginx_list(coalesce(present(us), present(g.us))) AS states,
+           nginx_list(present(uht)) AS heads, nginx_list(coalesce(present(urt), present(g.urt))) AS lasts, CAST(NULL AS VARCHAR[]) AS waits,
+           nullif(c.verb, '') AS verb, nullif(c.path, '') AS path, present(ct) AS content,
+           CASE WHEN done <> '' THEN trim(trim(done, '"')) END AS completion, ucs AS cache,
+           to_text(coalesce(nullif(present(id), 'null'), nullif(g.id, ''))) AS request_id, to_text(session) AS turn_id, to_text(model) AS model, NULL AS segment,
+           NULL AS prompt_tokens, NULL AS completion_tokens, to_count(coalesce(length, nullif(g.length, ''))) AS request_bytes, to_count(c.bytes) AS response_bytes
     FROM x
-), p AS (
-    -- positions that were sends: not the name of a group, and not an answer that only pointed elsewhere inside nginx
-    SELECT *, list_filter(range(1, places + 1), lambda i:
-               -- without addresses a place of no time and no headers may be either: a refused connection or a group
-               CASE WHEN addrs = [''] THEN i = places OR coalesce(s_ns(lasts[i]), 0) > 0 OR heads[i] <> '-' ELSE strpos(addrs[i], ':') > 0 END
-               AND (i = places OR coalesce(TRY_CAST(states[i] AS INTEGER), 0) NOT BETWEEN 200 AND 399)) AS sends,
-           coalesce(TRY_CAST(list_sum(list_transform(lasts, lambda s: s_ns(s))) AS BIGINT), 0) AS all_ns
-    FROM (SELECT *, greatest(len(addrs), len(lasts)) AS places FROM t)
-), q AS (
-    SELECT *, unnest(CASE WHEN len(sends) > 0 AND len(sends) <= 64 THEN sends ELSE [places] END) AS i FROM p
-), a AS (
-    SELECT *, coalesce(list_position(sends, i), 1) - 1 AS k, i = coalesce(sends[-1], i) AS last,
-           -- a large body is read before the first send
-           CASE WHEN to_count(v.request_length) >= 65536 AND total_ns - all_ns > 5000000 THEN total_ns - all_ns ELSE 0 END AS upload_ns,
-           coalesce(TRY_CAST(list_sum(list_transform(list_slice(lasts, 1, i - 1), lambda s: s_ns(s))) AS BIGINT), 0) AS before_ns,
-           s_ns(present(heads[i])) AS head_ns, s_ns(present(lasts[i])) AS own_ns,
-           CASE WHEN content LIKE 'text/event-stream%' THEN true WHEN content IS NOT NULL AND code BETWEEN 200 AND 299 THEN false END AS streamed
-    FROM q
-), b AS (
-    SELECT *, CASE WHEN k > 0 THEN least(upload_ns + before_ns, total_ns) ELSE 0 END AS lag_ns,
-           CASE WHEN last AND code = 499 THEN 499
-                ELSE coalesce(TRY_CAST(states[i] AS INTEGER), CASE WHEN last THEN code END) END AS own_code,
-           last AND code BETWEEN 200 AND 399 AND trim(v.request_completion) IN ('', '-') AS cut
-    FROM a
-), c AS (
-    SELECT *, CASE WHEN cut THEN 'censored' ELSE coalesce(http_class(own_code), CASE WHEN NOT last THEN 'error' END) END AS state,
-           -- from the start of this attempt to its headers, the upload included
-           CASE WHEN k = 0 THEN upload_ns + before_ns ELSE 0 END + head_ns AS to_headers_ns
-    FROM b
 )
 SELECT line, record,
        CASE WHEN end_ns IS NULL OR code IS NULL THEN 'not_request'
             WHEN verb NOT IN ('POST', 'PUT') THEN 'not_request'
-            WHEN total_ns < 0 OR total_ns > 86400000000000 OR state IS NULL THEN 'reject'
+            WHEN total_ns < 0 OR total_ns > 86400000000000 OR status IS NULL THEN 'reject'
             ELSE 'attempt' END AS kind,
        CASE WHEN end_ns IS NULL OR code IS NULL THEN 'unrecognised_line'
             WHEN verb NOT IN ('POST', 'PUT') THEN 'not_a_generation'
             WHEN total_ns < 0 THEN 'negative_duration'
             WHEN total_ns > 86400000000000 THEN 'duration_out_of_range'
-            WHEN state IS NULL THEN 'unknown_status' END AS reason,
-       nullif(concat_ws(',', CASE WHEN total_ns IS NULL THEN 'no_duration' END,
-                        CASE WHEN cut THEN 'cut_answer' END,
-                        CASE WHEN last AND streamed AND state = 'ok' THEN ttft_fault(to_headers_ns, total_ns - lag_ns + 1000000) END), '') AS note,
-       to_text(v.request_id) AS request_id,
-       CAST(k AS INTEGER) AS attempt_no,
-       CASE WHEN k = 0 THEN 'primary' ELSE 'retry' END AS cause,
-       to_text(v.session_id) AS turn_id,
-       CASE WHEN strpos(addrs[i], ':') > 0 THEN addrs[i] END AS replica,
-       to_text(v.model) AS model,
-       split_part(v.route, '?', 1) AS route,
-       'edge' AS observer,
-       TRY(end_ns - total_ns + lag_ns) AS arrival_ns,
-       -- a refused connection is written as 0.000: no time at all
-       CASE WHEN last THEN CASE WHEN total_ns - lag_ns = 0 AND state <> 'ok' THEN NULL ELSE total_ns - lag_ns END
-            ELSE nullif(least(own_ns + CASE WHEN k = 0 THEN upload_ns ELSE 0 END, total_ns), 0) END AS e2e_ns,
-       CASE WHEN last AND state <> 'error' AND streamed AND to_headers_ns BETWEEN 1 AND total_ns - lag_ns THEN to_headers_ns END AS ttft_ns,
-       CASE WHEN last AND state <> 'error' AND streamed AND to_headers_ns BETWEEN 1 AND total_ns - lag_ns THEN 'first_byte' END AS ttft_basis,
-       CASE WHEN to_headers_ns BETWEEN 0 AND total_ns + 1000000 THEN to_headers_ns END AS headers_ns,
-       CAST(1000000 AS BIGINT) AS resolution_ns,
-       to_count(v.request_length) AS request_bytes,
-       CASE WHEN last THEN to_count(v.bytes) END AS response_bytes,
-       state AS status, own_code AS http_status,
-       CASE WHEN state = 'ok' THEN NULL WHEN cut THEN 'client_gone' WHEN own_code IS NULL THEN 'upstream' ELSE http_kind(own_code) END AS error_kind,
-       CASE WHEN len(sends) > 1 THEN last AND state = 'ok' END AS won,
-       CASE WHEN v.upstream_cache_status IN ('HIT', 'STALE', 'UPDATING', 'REVALIDATED') THEN true
-            WHEN present(v.upstream_cache_status) IS NOT NULL THEN false END AS cache_hit,
-       streamed,
-       CAST(1 AS DOUBLE) AS weight
-FROM c
+            WHEN status IS NULL THEN 'unknown_status' END AS reason,
+       nullif(concat_ws(',', CASE WHEN total_ns IS NULL THEN 'no_duration' END, doubts), '') AS note,
+       * EXCLUDE (line, record, end_ns, total_ns, code, verb, naive, doubts)
+FROM nginx_rows('t')
