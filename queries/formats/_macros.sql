@@ -38,8 +38,8 @@ CREATE OR REPLACE TEMP MACRO us_ns(s) AS scaled_ns(s, 'e3', 1000);
 CREATE OR REPLACE TEMP MACRO ns_ns(s) AS TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) AS BIGINT);
 CREATE OR REPLACE TEMP MACRO min_ns(s) AS TRY_CAST(TRY_CAST(s AS DECIMAL(28, 9)) * 60000000000 AS BIGINT);
 -- a decimal that JSON gave, DECIMAL(18, 6) of ms or DECIMAL(18, 3) of us -> BIGINT ns, exact; a third of the cost of text.
-CREATE OR REPLACE TEMP MACRO from_ms(d) AS CAST(d * 1000000 AS BIGINT);
-CREATE OR REPLACE TEMP MACRO from_us(d) AS CAST(d * 1000 AS BIGINT);
+CREATE OR REPLACE TEMP MACRO from_ms(d) AS TRY(CAST(d * 1000000 AS BIGINT));
+CREATE OR REPLACE TEMP MACRO from_us(d) AS TRY(CAST(d * 1000 AS BIGINT));
 
 -- number text of an epoch in s, ms, us or ns, told apart by its size -> BIGINT ns; NULL outside 2000 to 2199.
 CREATE OR REPLACE TEMP MACRO epoch_by_size_ns(s) AS
