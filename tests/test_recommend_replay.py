@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -13,7 +15,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from hedgectl import policy, schemas
+from hedgectl import policy, schemas, tasks
 from hedgectl.model import Fact, Fleet, ServiceModel, SlowSeries, Workload
 from hedgectl.policy import Budget, Hedge, PolicyDocument, Scope, ScopePolicy
 from hedgectl.recommend import Options
@@ -212,6 +214,28 @@ def test_a_given_policy_is_replayed_as_it_stands() -> None:
 def test_the_same_log_and_seed_give_the_same_decision() -> None:
     again = decided(isolated(), FREES)
     assert again.policy == isolated_decision().policy
+
+
+class Elsewhere(tasks.Here):
+    """Plays the parts of a decision from copies, the last first, as another machine would."""
+
+    def __init__(self) -> None:
+        self.parts = 0
+
+    def run(self, function: Any, items: Sequence[Any], memory_bytes: Sequence[int]) -> Iterator[tasks.Done[Any]]:
+        raw = pickle.dumps(function)
+        for index in reversed(range(len(items))):
+            self.parts += 1
+            yield tasks.Done(index, pickle.loads(raw)(pickle.loads(pickle.dumps(items[index]))), None, 0.0, "there")
+
+
+def test_candidates_that_are_played_elsewhere_give_the_same_decision() -> None:
+    others = Elsewhere()
+    with tasks.helped(others):
+        found = decided(isolated(), FREES)
+    assert others.parts > 20
+    assert found.policy == isolated_decision().policy
+    assert found.notes == isolated_decision().notes
 
 
 def setting(n: int = 300) -> scenario.Setting:

@@ -15,6 +15,7 @@ from hedgectl.notes import doubts
 if TYPE_CHECKING:
     from hedgectl.analysis import Logs, Opened
     from hedgectl.decompose import Selection
+    from hedgectl.tasks import Tasks
 
 
 def settings(source: Source, **flags: Any) -> config.Config:
@@ -86,8 +87,15 @@ def asked(source: Source, cfg: config.Config, on: str, module: str, function: st
     with output.progress(f"asking {on}"), tasks.on(on) as workers:
         made = getattr(importlib.import_module(module), function)
         doc = analysis.ask(workers, analysis.Question(logs(source, cfg), selection(source, cfg), made, options))
+        told(workers)
     strict(source, doubts(doc["notes"]))
     return doc
+
+
+def told(workers: Tasks) -> None:
+    """Lost nodes, repeated tasks and stragglers, for people: a document is the same whoever did the work."""
+    for text in workers.summary():
+        output.message(text)
 
 
 def selection(source: Source, cfg: config.Config) -> Selection:

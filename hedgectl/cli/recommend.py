@@ -165,6 +165,7 @@ def recommend(
             with tasks.on(on) as workers:
                 limit = cfg.get("memory_limit")
                 doc = spread.recommended(found.con, found.prepared, options, workers, folder, limit, diagnosis).document
+                opening.told(workers)
         else:
             doc = run(found.con, found.prepared, options, diagnosis)
     if printing.fmt == "table":

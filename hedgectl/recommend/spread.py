@@ -61,7 +61,7 @@ def recommended(
             done[one] = each.result
         elif each.error is not None:
             failures.append((one, each.error))
-        options.say(f"{len(done)} of {len(work)} scopes decided", len(done) / len(work))
+        options.say(f"{one.scope.name} decided, {len(done)} of {len(work)} scopes", len(done) / len(work))
     for one in every:
         if one.unnamed:
             done[one] = decide_scope(con, scopes.scope_data(con, prepared, one, options), options)

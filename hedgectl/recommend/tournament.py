@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar, cast
 
+from hedgectl import tasks
 from hedgectl.policy import Budget, Goal, Suppress
 from hedgectl.recommend.gates import Judged, judge, ratio_of
 from hedgectl.recommend.goal import parts
@@ -16,6 +19,12 @@ FINALISTS = 12
 SCREENED = 10  # (trigger, delay, budget) that go on to the replay
 BLOCK_REQUESTS = 75_000  # at most, of one block: enough to tell candidates apart
 REPLAYED_REQUESTS = 12_000_000  # in the last round; bounds the time that a long log takes
+
+_FLOOR_BYTES = 256 << 20
+_REQUEST_BYTES = 1500  # of a request of the scope while it is replayed
+
+Piece = TypeVar("Piece")
+R = TypeVar("R")
 
 Bill = Callable[[Sequence[Projection]], dict[str, object] | None]
 Say = Callable[[str, float], None]
@@ -66,12 +75,33 @@ def halve(
     for k, block in enumerate(blocks):
         if len(left) <= keep:
             break
-        for n, candidate in enumerate(left):
-            say("halving", (k + n / len(left)) / BLOCKS)
-            scores[id(candidate)].append(_score(block.project(candidate, way), metric, p))
+        told = _portion(say, "halving", k / BLOCKS, (k + 1) / BLOCKS)
+        found = _each(partial(_scored, block, way, metric, p), block, left, told)
+        for candidate, score in zip(left, found, strict=True):
+            scores[id(candidate)].append(score)
         left.sort(key=lambda c: sum(scores[id(c)]) / len(scores[id(c)]))
         left = left[: max(keep, len(left) // 2)]
     return left[:keep]
+
+
+def _each(
+    function: Callable[[Piece], R], projector: ReplayProjector, pieces: Sequence[Piece], told: Callable[[float], None]
+) -> list[R]:
+    """What the function says of each piece, in their order; where there are helpers, they do their part."""
+    projector.unhedged()  # played once, and carried along
+    memory = [_FLOOR_BYTES + _REQUEST_BYTES * len(projector.setting.workload)] * len(pieces)
+    found: dict[int, R] = {}
+    for done in tasks.helpers().run(function, pieces, memory):
+        if done.error is not None:
+            raise done.error
+        found[done.index] = cast("R", done.result)
+        told(len(found) / len(pieces))
+    return [found[k] for k in range(len(pieces))]
+
+
+def _portion(say: Say, stage: str, low: float, high: float) -> Callable[[float], None]:
+    """Tells a share of a part of a stage as one of the stage."""
+    return lambda share: say(stage, low + share * (high - low))
 
 
 def _order(blocks: list[ReplayProjector], metric: str, p: float) -> list[ReplayProjector]:
@@ -82,6 +112,14 @@ def _order(blocks: list[ReplayProjector], metric: str, p: float) -> list[ReplayP
         return float("inf") if value is None else value
 
     return sorted(blocks, key=tail, reverse=True)
+
+
+def _scored(block: ReplayProjector, way: Assumption, metric: str, p: float, candidate: Candidate) -> float:
+    return _score(block.project(candidate, way), metric, p)
+
+
+def _projected(projector: ReplayProjector, piece: tuple[Candidate, Assumption]) -> Projection:
+    return projector.project(*piece)
 
 
 def _score(projection: Projection, metric: str, p: float) -> float:
@@ -102,17 +140,18 @@ def final(
     """Full replays under every assumption. A candidate that already fails under the worst one is not run further."""
     first = pessimistic(assumptions)
     others = [a for a in assumptions if a != first]
+    project = partial(_projected, projector)
+
+    told = partial(_portion, say, "replaying finalists")
+    firsts = [[one] for one in _each(project, projector, [(c, first) for c in candidates], told(0.0, 0.5))]
+    passed = [judge(c, found, goal, bill(found)).passed for c, found in zip(candidates, firsts, strict=True)]
+    more = [(c, a) for c, ok in zip(candidates, passed, strict=True) if ok for a in others]
+    rest = _each(project, projector, more, told(0.5, 1.0))
     judged = []
-    for k, candidate in enumerate(candidates):
-        say("replaying finalists", k / len(candidates))
-        projections = [projector.project(candidate, first)]
-        found = judge(candidate, projections, goal, bill(projections))
-        if found.passed:
-            for n, each in enumerate(others, 1):
-                say("replaying finalists", (k + n / len(assumptions)) / len(candidates))
-                projections.append(projector.project(candidate, each))
-            found = judge(candidate, projections, goal, bill(projections))
-        judged.append(found)
+    for candidate, found, ok in zip(candidates, firsts, passed, strict=True):
+        if ok:
+            found, rest = [*found, *rest[: len(others)]], rest[len(others) :]
+        judged.append(judge(candidate, found, goal, bill(found)))
     return judged
 
 

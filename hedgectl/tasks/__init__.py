@@ -44,6 +44,24 @@ class Done(Generic[R]):
     retries: int = 0
 
 
+_helpers: ContextVar[Tasks | None] = ContextVar("helpers", default=None)
+
+
+def helpers() -> Tasks:
+    """Who may take a part of the piece in hand: this process alone outside of a cluster."""
+    return _helpers.get() or Here()
+
+
+@contextlib.contextmanager
+def helped(by: Tasks) -> Iterator[None]:
+    """What runs in the block may hand parts of its work to ``by``."""
+    token = _helpers.set(by)
+    try:
+        yield
+    finally:
+        _helpers.reset(token)
+
+
 class Tasks(Protocol):
     """Who does the work."""
 
@@ -54,7 +72,7 @@ class Tasks(Protocol):
     def run(self, function: Callable[[A], R], items: Sequence[A], memory_bytes: Sequence[int]) -> Iterator[Done[R]]:
         """Calls ``function`` on each item and yields as they finish, in any order. ``memory_bytes`` is what each may take.
 
-        A HedgectlError ends its own piece only. A generator that is closed before its end cancels what is left.
+        What all pieces need is bound to ``function`` (functools.partial), which travels once. A HedgectlError ends its own piece only. A generator that is closed before its end cancels what is left.
         """
 
     def summary(self) -> list[str]:
@@ -71,7 +89,7 @@ def on(where: str | None, *, cores: int | None = None) -> Iterator[Tasks]:
         raise UsageError(f"--on {where} is not known", hint="--on ray, or --on ray://HOST:PORT")
     from hedgectl.tasks.ray import cluster
 
-    with cluster(where, cores) as tasks:
+    with cluster(where, cores) as tasks, helped(tasks):
         yield tasks
 
 

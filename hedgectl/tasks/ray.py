@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from hedgectl.errors import HedgectlError, UnreachableError, UsageError
-from hedgectl.tasks import Done, attempted, confined
+from hedgectl.tasks import Done, attempted, confined, helped
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -21,6 +23,7 @@ RETRIES = 5
 
 _CORES = 1  # of one piece, as the scheduler is told
 _AHEAD = 2  # pieces in hand for each core: enough that none waits, few enough that a stop is quick
+_WORTH_S = 1.0  # of work left: less is done before others have begun
 _SLOW = 3.0  # times the median
 _POLL_S = 1.0
 _CONNECTS = 3
@@ -88,6 +91,7 @@ class RayTasks:
         self._lost: list[str] = []
         self._slow: list[str] = []
         self._retried = 0
+        self._parts: Counter[str] = Counter()
         self._alive = self._nodes()
 
     @property
@@ -100,7 +104,7 @@ class RayTasks:
         ray = self._ray
         # retries are ours, so that they can be counted and the node be named
         remote = ray.remote(num_cpus=_CORES, max_retries=0)(_piece)
-        limit = self._memory_of_a_node()
+        limit, shared = _memory_of_a_node(ray), _shared(ray, function)
         waiting = sorted(range(len(items)), key=lambda i: -memory_bytes[i])
         begun: dict[Any, int] = {}
         retries = dict.fromkeys(waiting, 0)
@@ -111,14 +115,14 @@ class RayTasks:
                     index = waiting.pop(0)
                     # a piece that states more than any node has would wait for ever
                     stated = remote.options(memory=min(memory_bytes[index], limit))
-                    begun[stated.remote(function, items[index])] = index
+                    begun[stated.remote(shared, items[index])] = index
                 ready, _ = ray.wait(list(begun), num_returns=1, timeout=_POLL_S)
                 self._look()
                 for reference in ready:
                     index = begun.pop(reference)
                     try:
-                        result, failure, took, node = ray.get(reference)
-                    except self._losses() as error:
+                        result, failure, took, node, parts = ray.get(reference)
+                    except _losses(ray) as error:
                         if retries[index] == RETRIES:
                             yield Done(index, None, _lost(error), 0.0, "?", RETRIES)
                             continue
@@ -127,23 +131,13 @@ class RayTasks:
                         waiting.insert(0, index)
                         continue
                     seconds.append((took, index, node))
+                    self._parts += parts
                     yield Done(index, result, failure, took, node, retries[index])
         finally:
             for reference in begun:
                 with contextlib.suppress(Exception):
                     ray.cancel(reference, force=True)
-        self._stragglers(function.__name__, seconds)
-
-    def _losses(self) -> tuple[type[Exception], ...]:
-        """What a lost node or a killed worker shows as; a fault of the piece itself is something else."""
-        found = self._ray.exceptions
-        return (
-            found.WorkerCrashedError,
-            found.NodeDiedError,
-            found.ObjectLostError,
-            found.LocalRayletDiedError,
-            found.OutOfMemoryError,
-        )
+        self._stragglers(getattr(function, "__name__", "parts"), seconds)
 
     def summary(self) -> list[str]:
         """See :class:`hedgectl.tasks.Tasks`."""
@@ -151,6 +145,9 @@ class RayTasks:
         told = [f"node {name} was lost; its tasks ran elsewhere" for name in self._lost]
         if self._retried:
             told.append(f"{self._retried} tasks were begun again")
+        if self._parts:
+            nodes = ", ".join(sorted(self._parts))
+            told.append(f"{self._parts.total()} parts of tasks were done by others, on nodes {nodes}")
         return [*told, *self._slow]
 
     def _nodes(self) -> dict[str, str]:
@@ -161,10 +158,6 @@ class RayTasks:
         now = self._nodes()
         self._lost += [f"{n[:8]} ({address})" for n, address in self._alive.items() if n not in now]
         self._alive = now
-
-    def _memory_of_a_node(self) -> int:
-        sizes = [int(n["Resources"].get("memory", 0)) for n in self._ray.nodes() if n["Alive"]]
-        return max(sizes, default=0) or 1 << 30
 
     def _stragglers(self, name: str, seconds: Sequence[tuple[float, int, str]]) -> None:
         if len(seconds) < 4:
@@ -184,11 +177,105 @@ def _lost(error: Exception) -> HedgectlError:
     return HedgectlError(what, hint="give the nodes more memory, or --memory-limit; what is done is kept: run it again")
 
 
-def _piece(function: Callable[[Any], Any], item: Any) -> tuple[Any, HedgectlError | None, float, str]:
-    """Runs on a worker: the result, or a failure on purpose; how long it took, and where."""
+def _losses(ray: Any) -> tuple[type[Exception], ...]:
+    """What a lost node or a killed worker shows as; a fault of the piece itself is something else."""
+    found = ray.exceptions
+    return (
+        found.WorkerCrashedError,
+        found.NodeDiedError,
+        found.ObjectLostError,
+        found.LocalRayletDiedError,
+        found.OutOfMemoryError,
+    )
+
+
+def _memory_of_a_node(ray: Any) -> int:
+    sizes = [int(n["Resources"].get("memory", 0)) for n in ray.nodes() if n["Alive"]]
+    return max(sizes, default=0) or 1 << 30
+
+
+def _shared(ray: Any, function: Callable[[Any], Any]) -> Any:
+    """The function with what is bound to it, once for all pieces: as bytes, since arrays of Ray's own are read-only on arrival."""
+    return ray.put(pickle.dumps(function))
+
+
+def _piece(raw: bytes, item: Any) -> tuple[Any, HedgectlError | None, float, str, Counter[str]]:
+    """Runs on a worker: the result, or a failure on purpose; how long it took, where, and how many parts others did by node."""
     import ray
 
     begin = time.perf_counter()
-    with confined(_CORES):
-        result, failure = attempted(function, item)
-    return result, failure, time.perf_counter() - begin, str(ray.get_runtime_context().get_node_id())[:8]
+    others = Helped(ray)
+    with confined(_CORES), helped(others):
+        result, failure = attempted(pickle.loads(raw), item)
+    node = str(ray.get_runtime_context().get_node_id())[:8]
+    return result, failure, time.perf_counter() - begin, node, others.parts
+
+
+class Helped:
+    """Inside of a piece: others take parts from the front, the piece itself from the back, until they meet.
+
+    A piece that only waited for its parts would keep its memory from them, and a few such pieces could fill a cluster. So what nobody
+    else began in time is done here, and nothing waits for ever.
+    """
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self.parts: Counter[str] = Counter()
+
+    @property
+    def workers(self) -> int:
+        """Cores of the cluster."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def run(self, function: Callable[[A], R], items: Sequence[A], memory_bytes: Sequence[int]) -> Iterator[Done[R]]:
+        """See :class:`hedgectl.tasks.Tasks`."""
+        ray = self._ray
+        remote = ray.remote(num_cpus=_CORES, max_retries=0)(_piece)
+        left = dict.fromkeys(range(len(items)))  # in order
+        begun: dict[Any, int] = {}
+        shared, limit = None, _memory_of_a_node(ray)
+        took = 0.0
+        try:
+            while left:
+                mine = [i for i in left if i not in begun.values()]
+                if took * len(left) > _WORTH_S and mine:
+                    shared = shared or _shared(ray, function)
+                    for index in mine[: max(0, self.workers - len(begun))]:
+                        stated = remote.options(memory=min(memory_bytes[index], limit))
+                        begun[stated.remote(shared, items[index])] = index
+                    mine = [i for i in mine if i not in begun.values()]
+                if begun:
+                    # once all is handed out, a while for what is under way
+                    patience = 0.0 if mine else 2 * took
+                    ready, _ = ray.wait(list(begun), num_returns=1, timeout=patience)
+                    for done in self._back(ready, begun):
+                        if done.index in left:
+                            del left[done.index]
+                            yield done
+                    if ready:
+                        continue
+                index = mine[-1] if mine else next(reversed(left))
+                begin = time.perf_counter()
+                result, failure = attempted(function, items[index])
+                took = time.perf_counter() - begin
+                del left[index]
+                yield Done(index, result, failure, took, "here")
+        finally:
+            for reference in begun:
+                with contextlib.suppress(Exception):
+                    ray.cancel(reference)
+
+    def _back(self, ready: Sequence[Any], begun: dict[Any, int]) -> Iterator[Done[Any]]:
+        """What others did; what they lost is left to be done."""
+        for reference in ready:
+            index = begun.pop(reference)
+            try:
+                result, failure, took, node, _ = self._ray.get(reference)
+            except _losses(self._ray):
+                continue
+            self.parts[node] += 1
+            yield Done(index, result, failure, took, node)
+
+    def summary(self) -> list[str]:
+        """See :class:`hedgectl.tasks.Tasks`."""
+        return []
