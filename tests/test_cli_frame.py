@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -154,3 +155,31 @@ def test_out_into_a_missing_folder_is_an_error_without_a_trace(tmp_path: Path) -
     assert done.returncode == 1
     assert "cannot write" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_during_a_query_is_no_fault(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"ts": "2026-01-05T08:00:00Z", "request_id": "a", "e2e_ms": 900, "status": 200}\n')
+    endless = "SELECT sum(a.range * b.range) FROM range(100000000) a, range(100000000) b"
+    script = (
+        "import os, threading\n"
+        "from hedgectl import query\n"
+        "from hedgectl.cli import main\n"
+        "run = query.run\n"
+        "def again():\n"  # until it is heard: one that comes during a finalizer is lost
+        f"    os.kill(os.getpid(), {int(number)})\n"
+        "    timer()\n"
+        "def timer():\n"
+        "    one = threading.Timer(0.5, again)\n"
+        "    one.daemon = True\n"
+        "    one.start()\n"
+        "def begun(*args, **more):\n"
+        "    timer()\n"
+        "    return run(*args, **more)\n"
+        "query.run = begun\n"
+        f"main(['sql', {endless!r}, {str(log)!r}])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stderr
+    assert "fault" not in done.stderr

@@ -126,15 +126,32 @@ class _Terminated(BaseException):
     """SIGTERM, so that ``finally`` blocks run before the process ends."""
 
 
-def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
-    raise _Terminated
+_SIGNALLED: list[type[BaseException]] = []
+
+
+def _on_signal(signum: int, frame: FrameType | None) -> NoReturn:
+    _SIGNALLED.append(KeyboardInterrupt if signum == signal.SIGINT else _Terminated)
+    raise _SIGNALLED[-1]
+
+
+def _called(argv: list[str] | None) -> object:
+    """What the command returns. DuckDB puts an error of its own in place of what a signal raised during a query."""
+    _SIGNALLED.clear()
+    try:
+        return app(args=argv, prog_name="hedgectl", standalone_mode=False)
+    except Exception as error:
+        if _SIGNALLED:
+            raise _SIGNALLED[-1] from error
+        raise
 
 
 def main(argv: list[str] | None = None) -> NoReturn:
     """Runs one command and exits with an ``ExitCode``; never shows a traceback for anything a user can cause."""
     _stand_in()
     with contextlib.suppress(ValueError):  # not in the main thread: a test that calls main() directly
-        signal.signal(signal.SIGTERM, _on_sigterm)
+        signal.signal(signal.SIGTERM, _on_signal)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a job in the background ignores it
+            signal.signal(signal.SIGINT, _on_signal)
     sys.exit(_run(argv))
 
 
@@ -162,7 +179,7 @@ def _run(argv: list[str] | None) -> int:
                     where=given,
                     hint="rename the file, or give it as -: hedgectl ... - < FILE",
                 )
-        code = app(args=argv, prog_name="hedgectl", standalone_mode=False)
+        code = _called(argv)
         output.flush()
         failure = output.deferred()
         if failure is not None:
