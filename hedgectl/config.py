@@ -24,7 +24,7 @@ class Setting:
 
     section: str
     key: str
-    kind: str  # text | flag | count | number | ratio | duration | list
+    kind: str  # text | flag | count | number | ratio | part | budget | duration | list
     help: str
     choices: tuple[str, ...] = ()
 
@@ -63,10 +63,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("engine", "gpus_per_replica", "count", "GPUs behind one replica"),
     Setting("engine", "currency", "text", "currency of gpu_hour_cost"),
     Setting("recommend", "goal", "text", "e.g. e2e_p99 < 7s"),
-    Setting("recommend", "budget", "ratio", "share of requests that may be copied"),
+    Setting("recommend", "budget", "budget", "share of requests that may be copied; none: no limit"),
     Setting("recommend", "burst", "count", "copies that may be sent at once"),
     Setting("recommend", "max_cost", "ratio", "cost growth that is acceptable"),
-    Setting("recommend", "min_gain", "ratio", "gain of the goal's percentile below which no hedge is worth it"),
+    Setting("recommend", "min_gain", "part", "gain of the goal's percentile below which no hedge is worth it"),
     Setting("recommend", "min_requests", "count", "requests below which nothing is recommended"),
     Setting("recommend", "margin", "duration", "added to the quantile that sets the delay"),
     Setting("recommend", "floor", "duration", "shortest delay"),
@@ -174,6 +174,8 @@ def convert(setting: Setting, raw: Any, *, where: str) -> Any:
         "count": "a whole number above 0",
         "number": "a number of 0 or more",
         "ratio": "a ratio such as 0.05 or 5%",
+        "part": PART,
+        "budget": BUDGET,
         "duration": "a duration with its unit, e.g. 250ms",
         "list": "a list of texts",
     }[setting.kind]
@@ -228,6 +230,28 @@ def ratio(text: str | float | int) -> float:
     return value
 
 
+PART = "a share of 0% to 100%, e.g. 5%"
+BUDGET = "a share above 0% and at most 100%, e.g. 5%, or none for no limit"
+
+
+def part(text: str | float | int) -> float:
+    """A share of a whole. Raises ValueError outside 0..1."""
+    value = ratio(text)
+    if value > 1.0:
+        raise ValueError(text)
+    return value
+
+
+def budget(text: str | float | int) -> float | str:
+    """Copies per request, or the word none. Raises ValueError for what no policy document may hold: 0, or above 1."""
+    if isinstance(text, str) and text.strip().lower() == "none":
+        return "none"
+    value = part(text)
+    if value == 0.0:
+        raise ValueError(text)
+    return value
+
+
 def _text(raw: Any) -> str:
     if not isinstance(raw, str) or not raw:
         raise ValueError(raw)
@@ -276,6 +300,8 @@ _CONVERT: dict[str, Any] = {
     "count": _count,
     "number": _number,
     "ratio": ratio,
+    "part": part,
+    "budget": budget,
     "duration": lambda raw: seconds(_text(raw)),
     "list": _list,
 }

@@ -84,6 +84,10 @@ def test_each_command_opens_with_two_examples_and_says_what_comes_next() -> None
     [
         (["nonsense"], 2, "No such command"),
         (["recommend", "--budget", "lots"], 2, "is not a share"),
+        (["recommend", "--budget", "0%"], 2, "above 0%"),
+        (["simulate", "--budget", "500%", "--trigger", "response", "--delay", "1s"], 2, "--no-hedge"),
+        (["simulate", "--trigger", "first_token", "--delay", "0s"], 2, "must be above 0"),
+        (["probe", "http://127.0.0.1:9", "--delay", "1s", "--deadline", "0s"], 2, "--deadline must be above 0"),
         (["breakdown", "missing.jsonl"], 4, "missing.jsonl"),
         (["breakdown"], 2, "no log"),
         (["breakdown", "--db", "missing.duckdb"], 2, "missing.duckdb"),

@@ -34,7 +34,10 @@ def test_every_value_knows_its_origin(tmp_path: Path) -> None:
         ("[engine]\nreplicaz = 8\n", "unknown setting engine.replicaz", "engine.replicas"),
         ("[engine]\nreplicas = 0\n", "engine.replicas = 0", "engines behind"),
         ("[engine]\nreplicas = true\n", "engine.replicas = True", "engines behind"),
-        ('[recommend]\nbudget = "fifty"\n', "not a ratio", "share"),
+        ('[recommend]\nbudget = "fifty"\n', "is not a share", "share"),
+        ('[recommend]\nbudget = "0%"\n', "above 0% and at most 100%", "none: no limit"),
+        ("[recommend]\nbudget = 5\n", "above 0% and at most 100%", "none: no limit"),
+        ('[recommend]\nmin_gain = "500%"\n', "0% to 100%", "gain"),
         ("[recommend]\nmargin = 200\n", "with its unit", "quantile"),
         ('[engine]\ncancel = "frees"\n', "is not one of", "frees_engine"),
         ('[prices."m"]\ninput_per_mtoken = 1\n', "unknown price", "input_per_mtok"),
@@ -64,3 +67,11 @@ def test_ratios_are_percent_or_shares() -> None:
     for bad in ("-1%", "2000%", "", "x", True):
         with pytest.raises(ValueError):  # noqa: PT011 - float() words its own message
             config.ratio(bad)
+
+
+def test_a_budget_is_what_a_policy_may_hold_or_no_limit() -> None:
+    assert config.budget("100%") == 1.0
+    assert config.budget(" None ") == "none"
+    for bad in ("0%", 0, "101%", "500%", -1, "nan"):
+        with pytest.raises(ValueError):  # noqa: PT011 - float() words its own message
+            config.budget(bad)

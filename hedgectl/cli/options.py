@@ -37,16 +37,14 @@ def _unit(raw: str) -> str:
     return raw
 
 
-def budget_ratio(raw: str) -> float | str:
-    """A share, or the word none."""
-    return "none" if raw.strip().lower() == "none" else float(share(raw))
-
-
 R = TypeVar("R")
 
 duration = _parsed(config.seconds, "a duration with its unit, e.g. 250ms, 1.5s, 7d")
 unit = _parsed(_unit, "a unit: s, ms, us, ns or min")
 share = _parsed(config.ratio, "a share such as 5% or 0.05")
+part = _parsed(config.part, config.PART)
+budget_share = _parsed(config.budget, config.BUDGET)
+budget_or_none = _parsed(config.budget, f"{config.BUDGET}; for no copies at all: --no-hedge")
 
 
 On = Annotated[

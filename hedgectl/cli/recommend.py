@@ -18,12 +18,12 @@ from hedgectl.cli.options import (
     Seed,
     Source,
     Target,
-    budget_ratio,
+    budget_share,
     duration,
     engine_known,
     grouped,
     one_of,
-    share,
+    part,
 )
 from hedgectl.errors import ExitCode, UsageError
 
@@ -70,13 +70,13 @@ def recommend(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option("--budget", parser=budget_ratio, metavar="SHARE", help="copies per request; default 5%; none"),
+        typer.Option("--budget", parser=budget_share, metavar="SHARE", help="copies per request; default 5%; none"),
     ] = None,
     burst: Burst = None,
     max_cost: MaxCost = None,
     min_gain: Annotated[
         float | None,
-        typer.Option("--min-gain", parser=share, metavar="SHARE", help="gain that is worth a hedge; default 5%"),
+        typer.Option("--min-gain", parser=part, metavar="SHARE", help="gain that is worth a hedge; default 5%"),
     ] = None,
     deadline: Annotated[
         float | None,

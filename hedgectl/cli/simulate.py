@@ -14,7 +14,7 @@ from hedgectl.cli.options import (
     Routing,
     Seed,
     Source,
-    budget_ratio,
+    budget_or_none,
     duration,
     engine_known,
     grouped,
@@ -67,7 +67,9 @@ def simulate(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option("--budget", parser=budget_ratio, metavar="SHARE", help="copies per request, or none; default 5%"),
+        typer.Option(
+            "--budget", parser=budget_or_none, metavar="SHARE", help="copies per request, or none; default 5%"
+        ),
     ] = None,
     burst: Burst = None,
     no_hedge: Annotated[bool, typer.Option("--no-hedge", help="replay without copies only")] = False,
@@ -93,7 +95,8 @@ def simulate(
     one_of("--trigger", trigger, ("first_token", "response", "response_headers"))
     one_of("--target", target, ("as_routed", "random", "least_outstanding"))
     engine_known(cancel, copy_length, routing)
-    given = [name for name, on in (("--policy", policy), ("--delay", delay), ("--no-hedge", no_hedge)) if on]
+    given = [name for name, value in (("--policy", policy), ("--delay", delay)) if value is not None]
+    given += ["--no-hedge"] if no_hedge else []
     if len(given) != 1:
         raise UsageError(
             f"{' and '.join(given)} are given together" if given else "nothing says which policy to replay",
@@ -103,6 +106,8 @@ def simulate(
         raise UsageError(
             "--delay needs --trigger", hint="--trigger first_token for streams, response for whole answers"
         )
+    if delay == 0:
+        raise UsageError("the delay must be above 0", hint="for example --delay 1.8s; for no copies at all: --no-hedge")
     cfg = opening.settings(
         source, engine__cancel=cancel, engine__routing=routing, recommend__copy_length=copy_length, seed=seed
     )

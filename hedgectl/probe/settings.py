@@ -103,6 +103,9 @@ def rules_from(
             raise UsageError(f"the policy has no delay for --trigger {chosen}", hint="give --delay")
         delay_s = (hedge.delay_ms if delay is None else delay.ms) / 1000.0
     assert delay_s is not None
+    for flag, given in (("--delay", delay_s), ("--deadline", deadline_s), ("--attempt-timeout", attempt_timeout_s)):
+        if given == 0:
+            raise UsageError(f"{flag} must be above 0", hint=f"for example {flag} 800ms, or leave it out")
     of_policy = hedge.deadline if hedge is not None else None
     total = deadline_s or (of_policy.total_ms / 1000.0 if of_policy else 60.0)
     attempt = attempt_timeout_s or (
