@@ -187,10 +187,17 @@ def copy(
         try:
             for name in (*_ROWS, *(_HISTORY if history else ())):
                 into.con.execute(sql.text(f"store/copy_{name}"))
+            marked = into.con.execute(sql.text("store/held_mark")).fetchall()
         finally:
             into.con.execute("DETACH held")
     if not history and into.con.execute("SELECT count(*) FROM attempt").fetchall()[0][0] == 0:
-        raise InputError("the database holds no request", where=str(db), hint=f"hedgectl ingest LOG... --db {db}")
+        if not marked:
+            raise InputError("the database holds no request", where=str(db), hint=f"hedgectl ingest LOG... --db {db}")
+        raise InputError(
+            f"the database holds no raw request: hedgectl daily has removed those of days before {marked[0][0]}",
+            where=str(db),
+            hint="read the logs into another database: hedgectl ingest LOG... --db FILE; hedgectl stats shows the daily figures",
+        )
 
 
 def moment_ns(text: str, tz: str | None = None, *, flag: str = "--since") -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -30,28 +31,48 @@ _SUMMED = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was dropped: attempts, all of days before ``before``."""
+
+    rows: int
+    before: date
+
+
 def record(con: DuckDBPyConnection, *, tz: str = "UTC") -> None:
     """Brings the history of an open, writable database up to its raw rows. Idempotent; runs in one transaction.
 
-    Days that still have raw rows are replaced; rows that arrived late for a day without them are added, and must be
-    dropped by :func:`prune` in the same transaction, else they would be added twice.
+    Days that still have all their raw rows are replaced. Rows that arrived late for a day without them wait for
+    :func:`prune`, which adds and drops them in one step, so that they count once.
     """
     decompose.prepare(con)
     count_today(con, tz)
-    marked = con.execute(sql.text("history/mark")).fetchall()
-    raw_from = marked[0][0] if marked else date(1, 1, 1)
-    _with_variables(con, "history/replace", raw_from=raw_from)
+    _with_variables(con, "history/replace", raw_from=raw_from(con) or date.min)
 
 
-def prune(con: DuckDBPyConnection, *, keep_from_ns: int, tz: str = "UTC") -> None:
-    """Drops the raw rows of whole days before ``keep_from_ns`` (UTC ns); the history keeps their figures."""
-    first_kept = _day_of(keep_from_ns, tz)
-    marked = con.execute(sql.text("history/mark")).fetchall()
-    if marked and marked[0][0] > first_kept:
-        first_kept = marked[0][0]
+def prune(con: DuckDBPyConnection, *, keep_from_ns: int, tz: str = "UTC") -> Pruned | None:
+    """Drops the raw rows of whole days before ``keep_from_ns`` (UTC ns) once the history holds their figures.
+
+    Runs in one transaction. None if there is nothing to drop.
+    """
+    marked = raw_from(con)
+    first_kept = max(_day_of(keep_from_ns, tz), marked or date.min)
     midnight = datetime.combine(first_kept, datetime.min.time(), ZoneInfo(tz)).astimezone(UTC)
     before_ns = int((midnight - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)) * 1000
+    ((attempts, tool_calls),) = con.execute(sql.text("history/prunable"), {"before_ns": before_ns}).fetchall()
+    if not attempts and not tool_calls:
+        return None
+    record(con, tz=tz)  # others may have read logs into the database meanwhile
+    if marked is not None:
+        _with_variables(con, "history/add_late", raw_from=marked)
     _with_variables(con, "history/prune", before_ns=before_ns, raw_from=first_kept)
+    return Pruned(attempts, first_kept)
+
+
+def raw_from(con: DuckDBPyConnection) -> date | None:
+    """The first day that has all its raw rows; None if none were ever dropped."""
+    marked = con.execute(sql.text("history/mark")).fetchall()
+    return marked[0][0] if marked else None
 
 
 def _with_variables(con: DuckDBPyConnection, name: str, **values: Any) -> None:

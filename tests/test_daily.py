@@ -16,10 +16,10 @@ import pytest
 from daily_logs import as_of, write_day
 from jsonschema import Draft202012Validator
 
-from hedgectl import analysis, schemas, store
+from hedgectl import analysis, ingest, schemas, store
 from hedgectl.daily import Job, daily, gates
 from hedgectl.daily import files as daily_files
-from hedgectl.errors import BusyError, HedgectlError, InputError
+from hedgectl.errors import BusyError, HedgectlError, InputError, NotEnoughData
 from hedgectl.policy import parse
 from hedgectl.recommend.options import Options
 
@@ -112,6 +112,38 @@ def test_raw_rows_are_kept_for_the_window_and_figures_for_ever(week: Path) -> No
         oldest = opened.con.execute("SELECT min(arrival_ns) FROM attempt").fetchall()[0][0]
     assert days == 11
     assert oldest >= analysis.moment_ns(as_of(1))
+
+
+def test_a_run_that_is_refused_removes_no_row_and_one_that_writes_says_what_it_removed(week: Path) -> None:
+    def rows() -> int:
+        with store.connect(week / "h.duckdb", read_only=True) as opened:
+            return int(opened.con.execute("SELECT count(*) FROM attempt").fetchall()[0][0])
+
+    with pytest.raises(NotEnoughData, match="no request lies in the window"):
+        run(week, 300)
+    held = rows()
+    assert held > 0
+    assert run(week, 7, window_s=2 * 86_400.0, dry_run=True)["action"] == "written"
+    assert rows() == held
+    document = run(week, 7, window_s=2 * 86_400.0)
+    (said,) = [n for n in document["notes"] if n["code"] == "rows_pruned" and "removed from" in n["text"]]
+    assert document["action"] == "written"
+    assert said["text"].startswith(f"{held - rows()} raw rows of days before {as_of(4)[:10]}")
+    assert 0 < rows() < held
+
+
+def test_rows_that_were_removed_do_not_vanish_silently_when_they_are_read_again(week: Path) -> None:
+    run(week, 7, window_s=86_400.0)
+    with store.connect(week / "h.duckdb") as opened:
+        read = ingest.ingest(opened, [str(week / "logs")])
+        (said,) = [n for n in read["notes"] if n["code"] == "rows_pruned"]
+        assert said["text"].startswith("6 of these files were read before")
+        opened.con.execute("DELETE FROM attempt")
+    with (
+        store.connect(None) as memory,
+        pytest.raises(InputError, match="hedgectl daily has removed those of days before"),
+    ):
+        analysis.copy(week / "h.duckdb", memory)
 
 
 def test_the_same_input_and_as_of_give_the_same_bytes_on_two_machines(tmp_path: Path) -> None:

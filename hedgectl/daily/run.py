@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hedgectl import analysis, checks, decompose, emitters, fleet, history, ingest, quantiles, sql, store
 from hedgectl.daily import digests, files, gates, lock, state
 from hedgectl.errors import HedgectlError, InputError, NotEnoughData, UsageError
+from hedgectl.notes import note
 from hedgectl.policy import PolicyDocument, ScopePolicy, parse, seconds
 from hedgectl.recommend import run as recommendation
 from hedgectl.recommend import spread
@@ -109,7 +110,10 @@ def daily(job: Job) -> dict[str, Any]:
                     _emit(job, chosen)
                 if job.state_dir is not None:
                     state.keep(memory.con, job.state_dir)
-            return _document(job, read, action, old, chosen, answers, reasons)
+            document = _document(job, read, action, old, chosen, answers, reasons)
+            if job.logs.db is not None and job.logs.folder is None and not job.dry_run and action != "kept":
+                document["notes"] += _pruned(job, job.logs.db)
+            return document
 
 
 def _say(job: Job, text: str) -> None:
@@ -130,9 +134,8 @@ def _old(path: Path) -> PolicyDocument | None:
 
 def _take_in(job: Job, stack: ExitStack) -> tuple[dict[str, Any] | None, store.Store]:
     """Reads what is new and brings the history up to date; returns the ingest document and an in-memory copy."""
-    keep_from = job.as_of_ns - round(job.window_s * 1e9) - _DAY_NS
     if job.logs.folder is not None:
-        return _from_folder(job, job.logs.folder, keep_from, stack)
+        return _from_folder(job, job.logs.folder, stack)
     if job.logs.db is None:
         memory = stack.enter_context(store.connect(None, memory_limit=job.logs.memory_limit))
         if job.state_dir is not None:
@@ -158,7 +161,6 @@ def _take_in(job: Job, stack: ExitStack) -> tuple[dict[str, Any] | None, store.S
             read = _ingest(job, opened)
         with opened.transaction() as con:
             history.record(con, tz=job.tz)
-            history.prune(con, keep_from_ns=keep_from, tz=job.tz)
         if job.digests is not None:
             digests.export(opened.con, job.digests, job.host)
     memory = stack.enter_context(store.connect(None, memory_limit=job.logs.memory_limit))
@@ -166,9 +168,7 @@ def _take_in(job: Job, stack: ExitStack) -> tuple[dict[str, Any] | None, store.S
     return read, memory
 
 
-def _from_folder(
-    job: Job, folder: str, keep_from_ns: int, stack: ExitStack
-) -> tuple[dict[str, Any] | None, store.Store]:
+def _from_folder(job: Job, folder: str, stack: ExitStack) -> tuple[dict[str, Any] | None, store.Store]:
     """As :func:`_take_in` where the rows are kept in a folder; the history is made from them."""
     read: dict[str, Any] | None = None
     if job.logs.paths and not job.dry_run:
@@ -185,12 +185,37 @@ def _from_folder(
             progress=job.progress,
         )
     memory = stack.enter_context(store.connect(None, memory_limit=job.logs.memory_limit))
-    fleet.load(folder, memory, decompose.Selection(since_ns=keep_from_ns))
+    fleet.load(folder, memory, decompose.Selection(since_ns=_keep_from_ns(job)))
     if job.logs.paths and job.dry_run:
         read = _ingest(job, memory)
     with memory.transaction() as con:
         history.record(con, tz=job.tz)
     return read, memory
+
+
+def _keep_from_ns(job: Job) -> int:
+    """Rows before this moment are in no window that is still to come; a day more for what arrives late."""
+    return job.as_of_ns - round(job.window_s * 1e9) - _DAY_NS
+
+
+def _pruned(job: Job, db: Path) -> list[dict[str, Any]]:
+    """Lets go of raw rows that no later window needs, and says what went. Only a run that wrote a policy may."""
+    try:
+        with (
+            store.connect(db, memory_limit=job.logs.memory_limit, wait_s=job.logs.wait_s) as opened,
+            opened.transaction() as con,
+        ):
+            gone = history.prune(con, keep_from_ns=_keep_from_ns(job), tz=job.tz)
+    except HedgectlError as error:
+        # the policy stands by now, and these rows can go tomorrow as well
+        return [note("not_pruned", f"old raw rows stay in {db} for now: {error.what}", level="warning")]
+    if gone is None:
+        return []
+    text = (
+        f"{gone.rows} raw rows of days before {gone.before} ({job.tz}) were removed from {db}: the window and a day before "
+        "it are kept, and the daily figures of all days (hedgectl stats)"
+    )
+    return [note("rows_pruned", text)]
 
 
 def _ingest(job: Job, into: store.Store) -> dict[str, Any]:

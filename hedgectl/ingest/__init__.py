@@ -67,7 +67,9 @@ def ingest(
         unit=unit,
         progress=progress,
     )
-    return document.build(document.held(store), files, notes, tz=tz)
+    found = document.build(document.held(store), files, notes, tz=tz)
+    found["notes"] += document.of_pruned(store, files)
+    return found
 
 
 def read(
@@ -233,6 +235,7 @@ class _Run:
 
     def _is_done(self, opened: Opened, known: Entry, report: document.File) -> bool:
         """Whether nothing is to be read of a file that the ledger knows: it has nothing new, or is a copy of a file of this run."""
+        report.file_id = known.file_id
         other = self._here.get(known.file_id)
         if other is not None and opened.copied:
             report.format, report.same_as = known.format, other

@@ -62,6 +62,7 @@ class File:
     format: str | None = None
     why: str = ""
     already: bool = False  # nothing new since it was read before
+    file_id: int | None = None  # in the ledger, where it is known from before
     same_as: File | None = None  # the file of this run that it is a copy of
     resumed: bool = False  # it has grown since it was read before
     failure: HedgectlError | None = None
@@ -149,6 +150,22 @@ def _document(held: Held, files: list[File], codes: Counter[str], *, tz: str | N
         "window": {**window, "from": rfc3339(window["from"]), "to": rfc3339(window["to"])},
         "notes": _notes(files, totals, codes, tz=tz, attempts=int(window["attempts"])) + join.notes(held.joined),
     }
+
+
+def of_pruned(store: Store, files: list[File]) -> list[dict[str, Any]]:
+    """A note on files that were read before and whose rows ``daily`` has removed since: reading them again brings nothing back."""
+    ids = [f.file_id for f in files if f.already and f.file_id is not None]
+    found = store.con.execute(sql.text("ingest/pruned"), {"ids": ids}).fetchall() if ids else []
+    return [
+        _note(
+            "rows_pruned",
+            "info",
+            f"{n} of these files {'was' if n == 1 else 'were'} read before, and hedgectl daily has removed the raw rows since (days "
+            f"before {raw_from}); the daily figures stay. For the rows themselves read the files into another database",
+        )
+        for raw_from, n in found
+        if n
+    ]
 
 
 def too_many_rejects(files: list[File], limit: float) -> InputError:
