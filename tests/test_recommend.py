@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 import recommend_logs as logs
 
-from hedgectl import policy, schemas
+from hedgectl import decompose, policy, schemas
 from hedgectl.errors import InputError, UsageError
 from hedgectl.model import Workload
 from hedgectl.policy import Budget, Hedge, PolicyDocument, Rule, Scope, ScopePolicy, Window
-from hedgectl.recommend import Options, delay, parse_goal, recommend
+from hedgectl.recommend import Options, delay, parse_goal, recommend, scopes
 from hedgectl.recommend.arms import Pool
 from hedgectl.recommend.decide import decide
+from hedgectl.recommend.run import Coverage
 
 CHAT = Scope("chat")
 
@@ -372,3 +373,31 @@ def test_where_more_are_slow_than_the_budget_pays_for_later_copies_are_tried() -
     healthy = delay.clock(replace(log, ttft_s=np.sort(ttft)[:1000].repeat(4)), "first_token", np.ones(4000, dtype=bool))
     assert healthy is not None
     assert delay.later(healthy, delay.Limits()) == ()
+
+
+def test_scopes_with_too_few_requests_are_counted_and_never_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    con = logs.database(logs.spells(700), model="large")
+    for k in range(6):
+        logs.add(con, logs.spells(5 + k), model=f"small{k}", cache_hit=np.arange(5 + k) % 2 == 1)
+    whole, chosen = logs.prepared(con), Options(min_requests=500)
+    small = [one for one in scopes.listed(con, chosen) if not one.enough]
+    counted = {one.scope: one for one in scopes.small(con, whole, chosen)}
+    assert [one.scope for one in small] == list(counted)
+    for one in small:
+        loaded = scopes.scope_data(con, whole, one, replace(chosen, min_requests=1))
+        seen = Coverage()
+        seen.add(loaded.workload)
+        same = Coverage()
+        same.count(counted[one.scope].counts["requests"], counted[one.scope].counts)
+        assert same.document() == seen.document()
+        assert counted[one.scope].counts["cache_hits"] == loaded.cache_hits > 0
+        decompose.prepare(con, whole.selection)
+    built: list[Any] = []
+    told: list[str] = []
+    prepare = decompose.prepare
+    monkeypatch.setattr(decompose, "prepare", lambda *a: built.append(a) or prepare(*a))
+    document = recommend(con, whole, replace(chosen, progress=lambda stage, share: told.append(stage)))
+    assert len(built) == 2, "the tables of the large scope, and those of the whole selection again"
+    assert len(document["policies"]) == 7
+    few = [p for p in document["policies"] if p["decision"] == "not_enough_data"]
+    assert {p["scope"]["model"]: p["reasons"][0]["value"] for p in few} == {f"small{k}": (6 + k) // 2 for k in range(6)}

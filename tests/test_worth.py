@@ -30,6 +30,21 @@ def test_requests_a_month_that_get_faster_and_slower() -> None:
     assert worth.faster(both, w.take(np.array([0]))) is None  # a log without length has no month
 
 
+def test_a_month_is_not_told_from_a_moment() -> None:
+    second, hour = (Workload.of(np.array([0.0, length]), np.ones(2), np.ones(2)) for length in (1.0, 3600.0))
+    both = Paired(second.arrival_s, np.array([5.0, 1.0]), np.array([2.0, 1.0]), np.ones(2))
+    bill = {"currency": "EUR", "before": 1.0, "delta_ratio": 0.05, "low_ratio": 0.01, "high_ratio": 0.06}
+    assert worth.faster(both, second) is None
+    assert worth.month(bill, arm(8.0), arm(5.0), second) is None
+    said = worth.note(second)
+    assert said is not None
+    assert "spans 1 s" in said["text"]
+    found = worth.faster(both, hour)
+    assert found is not None
+    assert found["faster_requests"] == 720
+    assert worth.note(hour) is None
+
+
 def arm(*seconds: float, gpu: tuple[float, float] | None = None) -> Arm:
     engine = (
         None
@@ -90,7 +105,7 @@ def test_peaks_count_the_copies_while_the_race_lasts() -> None:
 
 def test_a_recommendation_says_what_a_month_brings() -> None:
     prices = {"chat": {"input_per_mtok": 1.0, "output_per_mtok": 4.0}}
-    w = logs.spells(slow=0.05, streamed=0)
+    w = logs.spells(slow=0.05, streamed=0, gap_s=0.7)
     told = only(w, replace(given(2000.0), prices=prices))["projection"]
     wins = told["hedged"]["win_rate"] * told["hedged"]["hedge_rate"] * len(w)
     months = worth.MONTH_S / float(np.ptp(w.arrival_s))

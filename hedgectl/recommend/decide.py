@@ -195,11 +195,8 @@ def too_little(workload: Workload, scope: Scope, options: Options, raced: int = 
     """
     metric, p = parts(options.goal)
     n = answered(workload)
-    needed = options.needed()
-    if n < needed:
-        text = f"{n} answered requests, {needed} are needed before {metric} {quantiles.name(p)} means anything"
-        why = reason("too_few_requests", text, float(n), float(needed))
-        return ScopePolicy(scope, "not_enough_data", reasons=(why,))
+    if n < options.needed():
+        return too_few(n, scope, options)
     timed = float(np.isfinite(workload.ttft_s).mean()) if metric == "ttft" else 1.0
     if timed < 0.5:
         text = (
@@ -224,6 +221,14 @@ def too_little(workload: Workload, scope: Scope, options: Options, raced: int = 
         )
         return ScopePolicy(scope, "do_not_hedge", reasons=(reason("one_replica", text, 1.0, 2.0),))
     return None
+
+
+def too_few(n: int, scope: Scope, options: Options) -> ScopePolicy:
+    """The refusal of a scope with `n` answered requests, fewer than are needed."""
+    metric, p = parts(options.goal)
+    needed = options.needed()
+    text = f"{n} answered requests, {needed} are needed before {metric} {quantiles.name(p)} means anything"
+    return ScopePolicy(scope, "not_enough_data", reasons=(reason("too_few_requests", text, float(n), float(needed)),))
 
 
 def no_trigger(scope: Scope, missing: Sequence[search.Missing], options: Options) -> ScopePolicy:

@@ -219,6 +219,8 @@ def notes(workload: Workload, policy: ScopePolicy, fields: Sequence[search.Field
     bounded = (policy.projection or {}).get("identified")
     if bounded is not None and (open_ := identified.note(bounded)) is not None:
         found.append(open_)
+    if policy.projection is not None and (short := worth.note(workload)) is not None:
+        found.append(short)
     if policy.projection is not None and not bool(np.any(workload.replica >= 0)):
         text = (
             "no replica ids: copies were matched with any request of the same moment. If all replicas are slow together a "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from hedgectl.errors import InputError
 from hedgectl.model import ERROR, Workload
 from hedgectl.policy import PolicyDocument, Scope, ScopePolicy
 from hedgectl.recommend import scopes, sizes
-from hedgectl.recommend.decide import Decided, decide, too_little
+from hedgectl.recommend.decide import Decided, decide, too_few, too_little
 from hedgectl.recommend.goal import parts
 from hedgectl.recommend.options import Options
 
@@ -68,8 +68,46 @@ def recommended(
     same bytes. Raises InputError if the selection holds no request.
     """
     chosen = options or Options()
-    every = scopes.load(con, prepared, chosen, diagnosis)
-    return composed((decide_scope(con, one, chosen) for one in every), prepared, chosen)
+    return composed(_every(con, prepared, chosen, diagnosis), prepared, chosen)
+
+
+def _every(
+    con: duckdb.DuckDBPyConnection, prepared: Prepared, chosen: Options, diagnosis: dict[str, Any] | None
+) -> Iterator[OfScope]:
+    """The scopes of the TEMP table `request`, largest first.
+
+    With several scopes the TEMP tables are built anew for each that has requests enough, and for the whole selection
+    again at the end.
+    """
+    found = scopes.listed(con, chosen)
+    large, small = [one for one in found if one.enough], of_small(con, prepared, chosen)
+    for k, one in enumerate(large, 1):
+        told = chosen if len(large) == 1 else _telling(chosen, f"scope {k} of {len(large)}: ")
+        yield decide_scope(con, scopes.scope_data(con, prepared, one, told, diagnosis), told)
+    if large and len(found) > 1:
+        decompose.prepare(con, prepared.selection)
+    yield from small
+
+
+def _telling(chosen: Options, place: str) -> Options:
+    """The same options; every stage is told with its place."""
+    if chosen.progress is None:
+        return chosen
+    say = chosen.progress
+    return replace(chosen, progress=lambda stage, share: say(place + stage, share))
+
+
+def of_small(con: duckdb.DuckDBPyConnection, prepared: Prepared, chosen: Options) -> list[OfScope]:
+    """The scopes without requests enough: one query tells all of them, and nothing is loaded or estimated."""
+    found = []
+    for one in scopes.small(con, prepared, chosen):
+        n = one.counts
+        seen = Coverage()
+        seen.count(n["requests"], n)
+        notes = _source_notes(n["raced"], n["cache_hits"], one.closed_loop)
+        refusal = Decided(too_few(n["answered"], one.scope, chosen), (), "matched")
+        found.append(OfScope((refusal,), (*_one_size(chosen), *notes), seen))
+    return found
 
 
 def decide_scope(con: duckdb.DuckDBPyConnection, one: scopes.ScopeData, chosen: Options) -> OfScope:
@@ -97,12 +135,13 @@ def decide_scope(con: duckdb.DuckDBPyConnection, one: scopes.ScopeData, chosen: 
         notes += [n for n in found.notes if n not in notes]
     seen = Coverage()
     seen.add(one.workload)
-    notes += [n for n in _source_notes(one) if n not in notes]
+    own = _source_notes(one.raced, one.cache_hits, one.loaded.closed_loop)
+    notes += [n for n in own if n not in notes]
     return OfScope(tuple(decided), tuple(notes), seen, slowest)
 
 
 def composed(every: Iterable[OfScope], prepared: Prepared, chosen: Options) -> Recommended:
-    """The document over what each scope, in the order of `scopes.load`, adds to it."""
+    """The document over what each scope, largest first, adds to it."""
     notes: list[dict[str, Any]] = list(prepared.notes)
     if prepared.skew is not None and prepared.skew.telling and not chosen.one_clock:
         text = (
@@ -177,19 +216,29 @@ def _sizes(
 ) -> list[tuple[str | None, NDArray[np.bool_]]]:
     """The scope whole, or in classes of prompt size. Classes that share engines cannot be replayed apart."""
     everyone: list[tuple[str | None, NDArray[np.bool_]]] = [(None, np.ones(len(one.workload), dtype=bool))]
-    if not options.by_size:
-        return everyone
-    if options.config is not None and options.config.get("engine.confirmed", False):
-        text = "prompts of all sizes share the engines, so one replay and one policy speak for all of them"
-        code = "sizes_share_engines"
-    else:
+    if options.by_size and not _share_engines(options):
         found = list(sizes.classes(one.workload, options.needed()))
         if len(found) > 1:
             return found
+    notes += _one_size(options)
+    return everyone
+
+
+def _share_engines(options: Options) -> bool:
+    return options.config is not None and bool(options.config.get("engine.confirmed", False))
+
+
+def _one_size(options: Options) -> list[dict[str, Any]]:
+    """Why there is one policy for all sizes of prompts, where one a size was asked for."""
+    if not options.by_size:
+        return []
+    if _share_engines(options):
+        text = "prompts of all sizes share the engines, so one replay and one policy speak for all of them"
+        code = "sizes_share_engines"
+    else:
         text = f"no two classes of prompt size have {options.needed()} answers each, so one policy speaks for all"
         code = "one_size_class"
-    notes.append({"code": code, "level": "info", "share": None, "text": text})
-    return everyone
+    return [{"code": code, "level": "info", "share": None, "text": text}]
 
 
 def _method(decided: list[Decided], options: Options) -> dict[str, Any]:
@@ -212,18 +261,18 @@ def _rank(entry: ScopePolicy, options: Options) -> tuple[float, str]:
     return (1.0 if value is None else -float(value), entry.scope.name)
 
 
-def _source_notes(one: scopes.ScopeData) -> list[dict[str, Any]]:
+def _source_notes(raced: int, cache_hits: int, closed_loop: bool) -> list[dict[str, Any]]:
     found = []
-    if one.raced:
+    if raced:
         text = (
-            f"{one.raced} requests had a copy already: primaries that lost count as longer than seen, "
+            f"{raced} requests had a copy already: primaries that lost count as longer than seen, "
             "and the unhedged arm is what they would have been alone"
         )
         found.append({"code": "already_hedged", "level": "info", "share": None, "text": text})
-    if one.cache_hits:
-        text = f"{one.cache_hits} answers came from a response cache: they reach no replica and never get a copy, so they are left out"
+    if cache_hits:
+        text = f"{cache_hits} answers came from a response cache: they reach no replica and never get a copy, so they are left out"
         found.append({"code": "cache_hits_left_out", "level": "info", "share": None, "text": text})
-    if one.loaded.closed_loop:
+    if closed_loop:
         text = "the source waited for answers before it sent more, so a slow moment hides its own victims"
         found.append({"code": "closed_loop", "level": "warning", "share": None, "text": text})
     return found
@@ -235,6 +284,12 @@ class Coverage:
     def __init__(self) -> None:
         self._total = 0
         self._count = dict.fromkeys(_COVERED, 0)
+
+    def count(self, total: int, known: Mapping[str, int]) -> None:
+        """Adds `total` requests and how many of them carry each part."""
+        self._total += total
+        for name in self._count:
+            self._count[name] += known[name]
 
     def add(self, w: Workload) -> None:
         """Counts one scope's requests."""
@@ -248,9 +303,7 @@ class Coverage:
 
     def merge(self, other: Coverage) -> None:
         """Adds what another one counted."""
-        self._total += other._total
-        for name, count in other._count.items():
-            self._count[name] += count
+        self.count(other._total, other._count)
 
     def document(self) -> dict[str, float]:
         """Shares of 1; 0 for no requests."""

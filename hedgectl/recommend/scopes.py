@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,21 +40,6 @@ class ScopeData:
         return LogFacts(found.providers, found.attempt_count, found.hedges, found.retries, found.closed_loop)
 
 
-def load(
-    con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Options, diagnosis: dict[str, Any] | None = None
-) -> Iterator[ScopeData]:
-    """The scopes of the TEMP table `request`, largest first. Scopes with fewer answers than are needed get no diagnosis.
-
-    `diagnosis`: of the whole selection, made with the seed of `options`, if there is one already; it is that of an only
-    scope. With several scopes the TEMP tables are built anew for each, and for the whole selection again at the end.
-    """
-    found = listed(con, options)
-    for one in found:
-        yield scope_data(con, prepared, one, options, diagnosis)
-    if len(found) > 1:
-        decompose.prepare(con, prepared.selection)
-
-
 @dataclass(frozen=True, slots=True)
 class Listed:
     """A scope of the log, before its requests are looked at."""
@@ -63,7 +47,7 @@ class Listed:
     scope: Scope
     requests: int
     alone: bool  # the only one
-    diagnosed: bool  # it has answers enough
+    enough: bool  # it has as many requests as are needed
 
     @property
     def unnamed(self) -> bool:
@@ -80,6 +64,27 @@ def listed(con: duckdb.DuckDBPyConnection, options: Options) -> list[Listed]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Small:
+    """A scope with fewer requests than are needed, counted and never loaded: a log may have thousands of them."""
+
+    scope: Scope
+    counts: dict[str, int]  # requests, answered, raced, cache_hits, and how many carry each part of the coverage
+    closed_loop: bool
+
+
+def small(con: duckdb.DuckDBPyConnection, prepared: Prepared, options: Options) -> list[Small]:
+    """Those that `listed` tells not to have enough, in its order; the TEMP tables are those of the whole selection."""
+    found = decompose.rows(con, "recommend/scope_small", by_route=options.by_route, needed=options.needed())
+    every = []
+    for row in found:
+        scope, closed_loop = Scope(model=row.pop("model"), route=row.pop("route")), bool(row.pop("closed_loop"))
+        if _two_clocks(prepared, options):
+            row["ttft"] = 0
+        every.append(Small(scope, row, closed_loop))
+    return every
+
+
 def scope_data(
     con: duckdb.DuckDBPyConnection,
     prepared: Prepared,
@@ -87,14 +92,18 @@ def scope_data(
     options: Options,
     diagnosis: dict[str, Any] | None = None,
 ) -> ScopeData:
-    """One scope; unless it is the only one the TEMP tables are built anew for it. `diagnosis` as in `load`."""
+    """One scope that has requests enough; unless it is the only one the TEMP tables are built anew for it.
+
+    `diagnosis`: of the whole selection, made with the seed of `options`, if there is one already; it is that of an only
+    scope.
+    """
     scope, unnamed = one.scope, one.unnamed
     whole = one.alone or unnamed
     if unnamed:
         # another scope's TEMP tables may stand there
         decompose.prepare(con, prepared.selection)
     chosen = prepared if whole else _narrowed(con, prepared, scope)
-    if not one.diagnosed or unnamed:
+    if unnamed:
         diagnosis = None
     elif diagnosis is None or not one.alone:
         options.say(f"diagnosing {scope.name}", 0.0)
@@ -103,7 +112,7 @@ def scope_data(
     options.say(f"loading {scope.name}", 0.0)
     model, route = (None, None) if whole else (scope.model, scope.route)
     loaded = workload.load(con, model, route)
-    two_clocks = prepared.skew is not None and prepared.skew.telling and not options.one_clock
+    two_clocks = _two_clocks(prepared, options)
     if two_clocks:
         loaded = replace(loaded, requests=without_ttft(loaded.requests), attempts=without_ttft(loaded.attempts))
     own = decompose.columns(con, "recommend/scope", model=model, route=route)
@@ -117,6 +126,11 @@ def scope_data(
     if not served.all():  # else the same rows would be kept twice
         part, raced = part.take(served), raced[served]
     return ScopeData(scope, part, loaded, int(raced.sum()), int((~served).sum()), diagnosis, raced)
+
+
+def _two_clocks(prepared: Prepared, options: Options) -> bool:
+    """Whether first tokens are on another clock than the starts."""
+    return prepared.skew is not None and prepared.skew.telling and not options.one_clock
 
 
 def _narrowed(con: duckdb.DuckDBPyConnection, prepared: Prepared, scope: Scope) -> Prepared:

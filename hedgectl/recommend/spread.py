@@ -10,7 +10,7 @@ from hedgectl.decompose import Prepared
 from hedgectl.errors import HedgectlError
 from hedgectl.recommend import scopes
 from hedgectl.recommend.options import Options
-from hedgectl.recommend.run import OfScope, Recommended, composed, decide_scope
+from hedgectl.recommend.run import OfScope, Recommended, composed, decide_scope, of_small
 from hedgectl.recommend.run import recommended as here
 from hedgectl.recommend.scopes import Listed
 from hedgectl.tasks import Tasks
@@ -47,8 +47,10 @@ def recommended(
     A scope that fails is told in a note and does not stop the others. Raises what the first one raised if all fail.
     """
     every = scopes.listed(con, options)
-    if len(every) < 2:
+    if len([one for one in every if one.enough]) < 2:
         return here(con, prepared, options, diagnosis)
+    small = of_small(con, prepared, options)  # more tasks than answers otherwise
+    every = [one for one in every if one.enough]
     told = replace(options, progress=None)
     # rows without a model can only be told apart among all others: they are decided here, where all are loaded
     work = [_Scope(folder, prepared, one, told, memory_limit) for one in every if not one.unnamed]
@@ -67,7 +69,7 @@ def recommended(
             done[one] = decide_scope(con, scopes.scope_data(con, prepared, one, options), options)
     if failures and not done:
         raise failures[0][1]
-    found = composed((done[one] for one in every if one in done), prepared, options)
+    found = composed([*(done[one] for one in every if one in done), *small], prepared, options)
     found.document["notes"] += [_failed(one, error) for one, error in failures]
     return found
 

@@ -13,11 +13,13 @@ from hedgectl.recommend.options import Options
 from hedgectl.recommend.projecting import Paired
 
 MONTH_S = 30 * 86_400.0
+# Below an hour a month is over 720 times the log: that multiplies one burst, or one pause, and not a rate of arrivals.
+MIN_SPAN_S = 3_600.0
 _FASTER_S = 0.001  # what differs by less is the same
 
 
 def faster(both: Paired | None, workload: Workload) -> dict[str, Any] | None:
-    """Requests a month (30 days at this log's rate) that end earlier, and later, with the mean time won and lost."""
+    """Requests a month (30 days at this log's rate) that end earlier, and later, with the mean time won and lost; None below an hour."""
     times = _months(workload)
     if both is None or times is None or not len(both.unhedged_s):
         return None
@@ -34,7 +36,7 @@ def faster(both: Paired | None, workload: Workload) -> dict[str, Any] | None:
 
 
 def month(bill: dict[str, Any] | None, unhedged: Arm, hedged: Arm, workload: Workload) -> dict[str, Any] | None:
-    """The extra bill a month as a range, and for each second that p99 falls; None without a bill."""
+    """The extra bill a month as a range, and for each second that p99 falls; None without a bill, or below an hour."""
     times = _months(workload)
     if bill is None or times is None:
         return None
@@ -114,7 +116,19 @@ def in_flight_peak(workload: Workload, rows: Ints, delay_s: float) -> int:
     return round(float(np.cumsum(step[np.argsort(at, kind="stable")]).max()))
 
 
+def note(workload: Workload) -> dict[str, Any] | None:
+    """Why nothing is said of a month; None for a log that is long enough."""
+    if _months(workload) is not None:
+        return None
+    text = f"nothing is said of a month: the log spans {_span_s(workload):.3g} s, and {MIN_SPAN_S:g} s are needed to tell a rate"
+    return {"code": "no_month", "level": "info", "share": None, "text": text}
+
+
+def _span_s(workload: Workload) -> float:
+    return float(np.ptp(workload.arrival_s)) if len(workload) > 1 else 0.0
+
+
 def _months(workload: Workload) -> float | None:
-    """How often this log fits into a month; None for a log without length."""
-    length = float(np.ptp(workload.arrival_s)) if len(workload) > 1 else 0.0
-    return MONTH_S / length if length > 0 else None
+    """How often this log fits into a month; None for one that is too short to tell a rate."""
+    length = _span_s(workload)
+    return MONTH_S / length if length >= MIN_SPAN_S else None
