@@ -354,6 +354,23 @@ def test_a_backlog_that_grows_is_not_stable() -> None:
     assert not heavy.stable
 
 
+def test_a_load_that_is_not_worked_off_is_not_held() -> None:
+    w, goal = log(3000), ("e2e", 0.99)
+    s, every = ready(w), load.whole(w)
+    for spec in (None, Spec("response", 500.0, ratio=0.05)):  # in light load nothing waits so long, so nothing is worse
+        ways = [NONE] if spec is not None else []
+        light, heavy = (
+            sweep.one_load(s, sweep.Point(f"x{k:g}", every, k), spec, ways, "random", goal) for k in (1.0, 8.0)
+        )
+        assert sweep.holds_up_to([light], goal)["scale"] == 1.0
+        assert not heavy.stable
+        both, alone = sweep.holds_up_to([heavy, light], goal), sweep.holds_up_to([heavy], goal)
+        assert both["scale"] == 1.0
+        assert "no longer works off what arrives beyond it" in both["reason"]
+        assert alone["scale"] is None
+        assert "at the lowest load" in alone["reason"]
+
+
 def test_a_burst_adds_requests_and_the_fleet_recovers() -> None:
     w = log(6000)
     s, at, span = ready(w), load.at(w, 1.0, 0), load.whole(w)

@@ -146,17 +146,23 @@ def holds(result: Result, goal: tuple[str, float]) -> bool:
 
 
 def holds_up_to(results: Sequence[Result], goal: tuple[str, float]) -> dict[str, Any]:
-    """The highest load up to which, in order of load, hedging is not worse; scale None if it is worse at the lowest."""
+    """The highest load up to which, in order of load, hedging is not worse and the fleet works off what arrives.
+
+    Scale None if that is not so at the lowest. An unstable load is held by nobody: its times are those of the log's end.
+    """
     best: Result | None = None
     name = f"{goal[0]} {quantiles.name(goal[1])}"
     for result in sorted(results, key=lambda r: r.rho):
-        if not holds(result, goal):
-            if not (result.hedged or result.unhedged).stable:
-                reason = "with copies the fleet no longer works off what arrives beyond it"
+        if not holds(result, goal) or not result.stable:
+            where = "at the lowest load" if best is None else "beyond it"
+            if result.stable:
+                reason = f"hedged {name} exceeds unhedged {where}"
+            elif result.hedged is not None and result.unhedged.stable:
+                reason = f"with copies the fleet no longer works off what arrives {where}"
             else:
-                reason = f"hedged {name} exceeds unhedged beyond it"
+                reason = f"the fleet no longer works off what arrives {where}, with or without copies"
             if best is None:
-                return {"scale": None, "rho": None, "reason": f"hedged {name} exceeds unhedged at the lowest load"}
+                return {"scale": None, "rho": None, "reason": reason}
             return {"scale": round(best.load.scale, 4), "rho": round(best.rho, 4), "reason": reason}
         best = result
     if best is None:

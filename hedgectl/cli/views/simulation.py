@@ -51,6 +51,8 @@ def view(doc: dict[str, Any]) -> View:
     holds = doc.get("holds_up_to") or {}
     if holds.get("scale") is not None:
         blocks.append(Text(f"up to {holds['scale']:.2f} times today's load: {holds.get('reason') or ''}", "holds"))
+    elif holds:
+        blocks.append(Text(f"at no load replayed: {holds.get('reason') or ''}", "holds"))
     worst = doc.get("worst_of") or {}
     if worst:
         blocks.append(Text(", ".join(str(v).replace("_", " ") for v in worst.values() if v), "worst of"))
