@@ -33,6 +33,9 @@ class Place(Protocol):
     def names(self, under: str) -> list[str]:
         """The names that begin with ``under``, sorted."""
 
+    def sizes(self, under: str) -> dict[str, int]:
+        """Bytes of the objects whose names begin with ``under``."""
+
     def read(self, name: str) -> bytes:
         """All bytes of an object. Raises InputError if it is not there."""
 
@@ -81,6 +84,9 @@ class _Folder:
             folders[:] = [f for f in folders if not f.startswith(".")]
             found += [Path(path, f).relative_to(self.root).as_posix() for f in files if not f.startswith(".")]
         return sorted(found)
+
+    def sizes(self, under: str) -> dict[str, int]:
+        return {name: size(str(self.root / name)) for name in self.names(under)}
 
     def read(self, name: str) -> bytes:
         try:
@@ -154,6 +160,9 @@ class _Bucket:
 
     def names(self, under: str) -> list[str]:
         return [key.removeprefix(self.prefix) for key, _ in _keys(self.bucket, self.prefix + under)]
+
+    def sizes(self, under: str) -> dict[str, int]:
+        return {key.removeprefix(self.prefix): size for key, size in _keys(self.bucket, self.prefix + under)}
 
     def read(self, name: str) -> bytes:
         with _explained(self._where(name)):

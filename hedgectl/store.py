@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _RETRY_S = 0.2
 _HOLDER = re.compile(r"held in (?P<program>.*?)\s*\(PID (?P<pid>\d+)\)(?: by user (?P<user>\S+?))?[.\s]", re.DOTALL)
+_DAMAGED = ("Could not read enough bytes", "Corrupt database", "Serialization Error", "Failed to load metadata")
+_CREATES = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _NO_SPACE = ("No space left", "File too large", "Disk quota", "Could not write", "ENOSPC", "disk full")
 
 
@@ -236,7 +238,14 @@ def _explain(error: Exception, where: str) -> HedgectlError:
         return HedgectlError("the database is open for reading only", where=where, hint=_PLACE_HINT)
     if "Permission denied" in text:
         return HedgectlError("permission denied", where=where, hint=_PLACE_HINT)
+    if any(sign in text for sign in _DAMAGED):
+        return _damaged("the database is damaged: a part of the file is missing or overwritten", where)
     return HedgectlError(f"the database says: {first}", where=where)
+
+
+def _damaged(what: str, where: str) -> InputError:
+    hint = "restore the file from a copy, or ingest the logs into a new one: hedgectl ingest LOG... --db FILE"
+    return InputError(what, where=where, hint=hint)
 
 
 def _migrate(store: Store) -> None:
@@ -262,6 +271,9 @@ def _migrate(store: Store) -> None:
             where=store.name,
             hint="update hedgectl, or ingest the logs into a new file",
         )
+    made = {table for name in done for table in _CREATES.findall(sql.text(f"schema/{name}"))}
+    if missing := sorted(made - tables):
+        raise _damaged(f"the database is damaged: it has no table {', '.join(missing)}", store.name)
     todo = [name for name in known if name not in done]
     if not todo:
         return

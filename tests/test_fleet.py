@@ -252,3 +252,42 @@ def without_extras(*argv: str) -> subprocess.CompletedProcess[str]:
     """hedgectl in a process in which none of the extras can be imported."""
     code = f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS!r}))\nfrom hedgectl.cli import main\nmain({list(argv)!r})"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize("rest", ['{"key": "12', "", "[]", "{}"])
+def test_a_damaged_count_of_an_hour_is_made_anew(tmp_path: Path, files: list[Path], rest: str) -> None:
+    folder = tmp_path / "rows"
+    into(folder, *files[:2])
+    whole = {path: path.read_bytes() for path in (folder / "hours").iterdir()}
+    for path in whole:
+        path.write_text(rest)
+    with store.connect(None) as memory:
+        fleet.load(str(folder), memory, Selection(), fleet.Scope(None, None))
+    into(folder, *files[:2])
+    assert {path: path.read_bytes() for path in whole} == whole
+
+
+def test_a_damaged_part_is_named_by_whoever_reads_it_and_by_the_next_ingest(tmp_path: Path, files: list[Path]) -> None:
+    folder = tmp_path / "rows"
+    into(folder, files[0])
+    part = sorted((folder / "rows").rglob("*.parquet"))[-1]
+    whole = part.read_bytes()
+    for data in (whole[:-100], whole[: len(whole) // 2], b"", bytes(len(whole))):
+        part.write_bytes(data)
+        with pytest.raises(InputError, match=f"{part.name} is damaged") as caught:
+            rows_of(folder=str(folder))
+        assert caught.value.hint is not None
+        if len(data) != len(whole):
+            with pytest.raises(InputError, match=f"{part.name} is damaged"):
+                into(folder, files[1])
+    part.unlink()
+    with pytest.raises(InputError, match=f"{part.name} is missing"):
+        into(folder, files[1])
+
+
+def test_a_damaged_list_of_files_is_named(tmp_path: Path, files: list[Path]) -> None:
+    folder = tmp_path / "rows"
+    into(folder, files[0])
+    (folder / "files" / "000001.json").write_text('{"first": 1')
+    with pytest.raises(InputError, match=r"files/000001\.json is damaged"):
+        into(folder, files[1])

@@ -215,6 +215,15 @@ def test_a_bad_file_does_not_stop_the_others(tmp_path: Path) -> None:
     assert "file_without_requests" in codes(got)
 
 
+def test_links_that_lead_nowhere_are_warned_of_by_name(tmp_path: Path) -> None:
+    (tmp_path / "good.jsonl").write_text(lines(range(4)))
+    for name, target in (("a", "b"), ("b", "a"), ("c", "gone")):
+        (tmp_path / name).symlink_to(target)
+    got = read(tmp_path)
+    said = [n["text"] for n in got["notes"] if n["code"] == "file_unusable" and n["level"] == "warning"]
+    assert [text.split(": cannot be read")[0] for text in said] == [str(tmp_path / name) for name in "abc"]
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"\n\n  \n", b"ts,request_id,replica,status,ttft_ms,e2e_ms\n", b'{"hello": "world"}\n', b"\0" * 100],

@@ -66,6 +66,28 @@ def test_what_is_no_database_of_ours_is_refused_and_left_alone(tmp_path: Path) -
         assert path.read_bytes() == before
 
 
+def test_a_damaged_database_is_named_with_a_way_out(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.duckdb"
+    with connect(whole) as store:
+        store.con.execute("CHECKPOINT")
+    data = whole.read_bytes()
+    with connect(whole) as store:
+        store.con.execute("DROP TABLE tool_span")
+    cases = {
+        "without a table": (whole.read_bytes(), "it has no table tool_span"),
+        "half": (data[: len(data) // 2], "missing or overwritten"),
+        "zeroed behind its head": (data[:12288] + bytes(len(data) - 12288), "missing or overwritten"),
+    }
+    for name, (bad, what) in cases.items():
+        path = tmp_path / f"{name}.duckdb"
+        path.write_bytes(bad)
+        for read_only in (True, False):
+            with pytest.raises(InputError, match=what) as caught:
+                connect(path, read_only=read_only)
+            assert caught.value.where == str(path)
+            assert "ingest the logs into a new one" in str(caught.value.hint)
+
+
 def test_places_that_cannot_hold_a_database(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="directory"):
         connect(tmp_path)

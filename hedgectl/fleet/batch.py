@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from hedgectl import sql, store
+from hedgectl.fleet.load import digest
 from hedgectl.fleet.manifest import Manifest, Part, Segment
 from hedgectl.fleet.plan import Batch
 from hedgectl.ingest import read
@@ -93,11 +94,11 @@ def _rows(memory: store.Store, where: Place, folder: Path) -> tuple[Part, ...]:
     for file in made:
         within = file.parent.relative_to(root)
         values = dict(each.split("=", 1) for each in within.parts)
-        name = f"rows/{within.as_posix()}/{_digest(file)}.parquet"
-        rows = int(counted[str(file)])
+        name = f"rows/{within.as_posix()}/{digest(file)}.parquet"
+        rows, size = int(counted[str(file)]), file.stat().st_size
         where.add(name, file)
         scope = {k: None if v == _NULL else unquote(v) for k, v in values.items()}
-        parts.append(Part(name, rows, **scope))
+        parts.append(Part(name, rows, **scope, bytes=size))
     return tuple(sorted(parts, key=lambda part: part.name))
 
 
@@ -108,11 +109,6 @@ def _table(memory: store.Store, where: Place, folder: Path, table: str, under: s
         return None
     file = folder / f"{table}.parquet"
     relation.write_parquet(str(file), compression="zstd")
-    name = f"{under}/{_digest(file)}.parquet"
+    name = f"{under}/{digest(file)}.parquet"
     where.add(name, file)
     return name
-
-
-def _digest(file: Path) -> str:
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()[:32]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hedgectl import sql, store
-from hedgectl.fleet.load import cut, fetched, hour_name
+from hedgectl.fleet.load import cut, fetched, hour_counts, hour_name
 from hedgectl.fleet.manifest import Shelf
 from hedgectl.place import Place, place
 
@@ -117,12 +118,14 @@ def _count(con: Any, hour: Hour) -> Counted:
 
 
 def kept(where: Place, hours: Sequence[Hour]) -> dict[str, Counted]:
-    """The answers that are there, fresh or not, by hour."""
+    """The answers that are there and whole, fresh or not, by hour."""
     names = set(where.names("hours/"))
     found = {}
     for hour in hours:
-        if hour_name(hour.hour) in names:
-            raw = json.loads(where.read(hour_name(hour.hour)))
+        raw = hour_counts(where, hour.hour) if hour_name(hour.hour) in names else None
+        if raw is None:
+            continue
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):  # as damaged as what is no JSON
             raw["duplicates"] = {int(f): n for f, n in raw["duplicates"].items()}
             found[hour.hour] = Counted(**{**raw, "observers": tuple(raw["observers"])})
     return found

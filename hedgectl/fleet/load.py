@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 from hedgectl import sql, store
 from hedgectl.decompose import SLACK_NS, Selection, limits
 from hedgectl.errors import InputError
-from hedgectl.fleet.manifest import Part, Shelf, shelf
+from hedgectl.fleet.manifest import Part, Shelf, damaged, shelf
 from hedgectl.ingest.ledger import Ledger
 from hedgectl.place import Place, place
 
@@ -39,7 +40,20 @@ def fetched(where: Place, names: Sequence[str]) -> Iterator[Fetched]:
     """Parts on this machine for the length of the block; several are fetched at once."""
     with tempfile.TemporaryDirectory(prefix="hedgectl-") as folder, ThreadPoolExecutor(_AT_ONCE) as pool:
         files = pool.map(lambda name: str(where.local(name, Path(folder))), names)
-        yield Fetched(dict(zip(names, files, strict=True)))
+        here = Fetched(dict(zip(names, files, strict=True)))
+        try:
+            yield here
+        except store.sql_error():
+            for name, file in here.file_of.items():
+                if digest(Path(file)) not in name:
+                    raise damaged(where, name) from None
+            raise
+
+
+def digest(file: Path) -> str:
+    """What names a part: a fingerprint of its bytes."""
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +93,17 @@ def load(url: str, into: store.Store, selection: Selection, only: Scope | None =
 
 def _crossing(where: Place, wanted: Collection[str | None]) -> bool:
     """Whether any request of these hours may have attempts of several scopes; an hour that is not counted may."""
-    for hour in wanted:
-        try:
-            if json.loads(where.read(hour_name(hour)))["crossing"]:
-                return True
-        except InputError:
-            return True
-    return False
+    counted = (hour_counts(where, hour) for hour in wanted)
+    return any(found is None or found.get("crossing", True) for found in counted)
+
+
+def hour_counts(where: Place, hour: str | None) -> dict[str, Any] | None:
+    """What is kept of an hour; None if that is not there or damaged: it is made of the parts, and the next ingest makes it anew."""
+    try:
+        found = json.loads(where.read(hour_name(hour)))
+    except (InputError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def hour_name(hour: str | None) -> str:

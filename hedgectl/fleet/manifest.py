@@ -18,7 +18,10 @@ _UNDER = "batches/"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A Parquet object with rows of one scope, pool and hour (``2026-11-29T04``; None = rows without a time)."""
+    """A Parquet object with rows of one scope, pool and hour (``2026-11-29T04``; None = rows without a time).
+
+    ``bytes`` is its size, None where a version before this field wrote it.
+    """
 
     name: str
     rows: int
@@ -26,6 +29,7 @@ class Part:
     route: str | None
     pool: str | None
     hour: str | None
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,25 @@ class Shelf:
     def newest_ns(self) -> int | None:
         """The last arrival in the folder."""
         return max((m.newest_ns for m in self.manifests if m.newest_ns is not None), default=None)
+
+
+def damaged(place: Place, name: str) -> InputError:
+    """What to say of an object that is not as hedgectl wrote it."""
+    return InputError(
+        f"{name} is damaged: it is not as hedgectl wrote it",
+        where=place.url,
+        hint="restore the file from a copy, or ingest the logs into a new folder",
+    )
+
+
+def check(place: Place, shelf: Shelf) -> None:
+    """Raises InputError if a part is missing or has another size than it was written with."""
+    sizes = place.sizes("rows/")
+    for part in (part for manifest in shelf.manifests for part in manifest.parts):
+        if part.name not in sizes:
+            place.read(part.name)  # says that it is gone
+        elif part.bytes is not None and sizes[part.name] != part.bytes:
+            raise damaged(place, part.name)
 
 
 def shelf(place: Place) -> Shelf:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hedgectl import place as places
 from hedgectl import store
 from hedgectl.errors import HedgectlError, InputError
-from hedgectl.fleet.manifest import Shelf
+from hedgectl.fleet.manifest import Shelf, damaged
 from hedgectl.formats.catalogue import Format
 from hedgectl.ingest.document import File
 from hedgectl.ingest.ledger import Entry, Ledger, fingerprint
@@ -171,9 +171,12 @@ def _numbers(place: Place, seen: Sequence[_Seen], used: set[int]) -> dict[str, i
         given: dict[str, int] = {}
         last, turn = max(used, default=0), 0
         for name in place.names(_UNDER):
-            document = json.loads(place.read(name))
-            given.update({n: i for i, n in enumerate(document["names"], document["first"])})
-            last = max(last, document["first"] + len(document["names"]) - 1)
+            try:
+                document = json.loads(place.read(name))
+                given.update({n: i for i, n in enumerate(document["names"], document["first"])})
+                last = max(last, document["first"] + len(document["names"]) - 1)
+            except (KeyError, TypeError, ValueError):
+                raise damaged(place, name) from None
             turn += 1
         free = {n: i for n, i in given.items() if i not in used}
         new = [n for n in dict.fromkeys(_name(one) for one in seen) if n not in free]

@@ -16,7 +16,7 @@ from hedgectl.fleet import hours
 from hedgectl.fleet.batch import Shaped, shape
 from hedgectl.fleet.hours import Counted, covered
 from hedgectl.fleet.load import load
-from hedgectl.fleet.manifest import Manifest, shelf
+from hedgectl.fleet.manifest import Manifest, check, shelf
 from hedgectl.fleet.plan import ROUNDS, Batch, Reading, plan
 from hedgectl.formats.catalogue import get, load_user_map
 from hedgectl.ingest import document, overlap
@@ -58,7 +58,9 @@ def ingest(
     where = place(folder)
     chosen = load_user_map(map_file, unit=unit) if map_file is not None else get(format) if format is not None else None
     reading = Reading(chosen, tz, memory_limit, join, unit)
-    batches, reports = plan(where, shelf(where), files, reading, batch_bytes=batch_bytes, workers=tasks.workers)
+    held_before = shelf(where)
+    check(where, held_before)
+    batches, reports = plan(where, held_before, files, reading, batch_bytes=batch_bytes, workers=tasks.workers)
     run = _Run(where, batches, reports, max_reject=max_reject, progress=progress)
     run.shape(tasks)
     counted = run.count(tasks, memory_limit)

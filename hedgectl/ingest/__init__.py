@@ -67,8 +67,9 @@ def ingest(
         unit=unit,
         progress=progress,
     )
-    found = document.build(document.held(store), files, notes, tz=tz)
-    found["notes"] += document.of_pruned(store, files)
+    with explained(store.name):
+        found = document.build(document.held(store), files, notes, tz=tz)
+        found["notes"] += document.of_pruned(store, files)
     return found
 
 
@@ -89,19 +90,19 @@ def read(
     As :func:`ingest`, which tells it in a document. ``file_ids`` are the numbers of files that the ledger does not know, where
     somebody else gives them out.
     """
-    observers.forget(store.con)
-    run = _Run(
-        store,
-        chosen=chosen,
-        tz=tz,
-        max_reject=max_reject,
-        join=join,
-        unit=unit,
-        progress=progress,
-        file_ids=file_ids or {},
-    )
-    try:
-        with explained(store.name):
+    with explained(store.name):
+        observers.forget(store.con)
+        run = _Run(
+            store,
+            chosen=chosen,
+            tz=tz,
+            max_reject=max_reject,
+            join=join,
+            unit=unit,
+            progress=progress,
+            file_ids=file_ids or {},
+        )
+        try:
             for path in files:
                 run.read(path)
             run.flush()
@@ -109,8 +110,8 @@ def read(
             for report in run.files:
                 if report.same_as is not None:
                     report.repeat(report.same_as)
-    finally:
-        run.close()
+        finally:
+            run.close()
     return run.files, run.notes
 
 
