@@ -94,6 +94,14 @@ def of_facts(facts: Mapping[str, Any], fits: Mapping[str, PrefillFit]) -> list[d
         facts["attempts"],
         lambda s: f"{s} of rows have a negative or too long part: not used (hedgectl check lists them)",
     )
+    bad = facts["bad_costs"]
+    add(
+        "bad_costs",
+        "warning",
+        bad,
+        facts["attempts"],
+        lambda s: f"{bad:,} costs that cannot be used: below 0, or no amount of money (hedgectl check lists them)",
+    )
     add(
         "negative_other",
         "warning",

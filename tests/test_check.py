@@ -116,3 +116,16 @@ def test_an_example_names_its_line_and_at_most_three_are_shown() -> None:
 
 def test_an_empty_log_breaks_nothing() -> None:
     assert offenders([]) == {}
+
+
+def test_costs_that_cannot_be_used_are_told_and_left_out() -> None:
+    def request(name: str, **change: Any) -> dict[str, Any]:
+        return CLEAN | {"request_id": name, "cost": 0.1, "currency": "USD"} | change
+
+    rows = [request("a"), request("b", cost=-0.001), request("c", cost=None), request("d", cost=None, currency=None)]
+    assert offenders(rows)["cost"]["offenders"] == 2
+    with log(rows) as con:
+        told = {n["code"]: n for n in decompose.prepare(con).notes}["bad_costs"]
+        kept = con.execute("SELECT cost::DOUBLE FROM request ORDER BY request_id").fetchall()
+    assert (told["level"], told["text"].startswith("2 costs that cannot be used")) == ("warning", True)
+    assert kept == [(0.1,), (None,), (None,), (None,)]

@@ -12,7 +12,7 @@ WITH folded AS (
            min(arrival_ns) AS arrival_ns,
            max(end_ns) AS last_end_ns,
            arg_max(status, coalesce(end_ns, arrival_ns)) AS last_status,
-           sum(cost) AS cost,
+           sum(cost) FILTER (cost >= 0) AS cost,
            max(turn_id) AS turn_id
     FROM selected_attempt GROUP BY request_key HAVING count(*) > 1
 )
@@ -47,7 +47,7 @@ SELECT p.request_key, p.request_id, p.format, p.generation, coalesce(p.turn_id, 
        coalesce(p.batch, w.batch) AS batch,
        coalesce(p.n_choices, w.n_choices) AS n_choices,
        coalesce(w.http_status, p.http_status) AS http_status, p.error_kind,
-       coalesce(f.cost, p.cost) AS cost, coalesce(p.currency, w.currency) AS currency,
+       coalesce(f.cost, CASE WHEN p.cost >= 0 THEN p.cost END) AS cost, coalesce(p.currency, w.currency) AS currency,
        p.weight, p.closed_loop, p.file_id, p.line, p.record,
        -- What the decomposition needs of the attempt that answered.
        CASE WHEN w.request_key IS NULL THEN 0 ELSE w.arrival_ns - coalesce(f.arrival_ns, p.arrival_ns) END AS before_winner_ns,

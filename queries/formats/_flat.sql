@@ -10,7 +10,7 @@ WITH x AS (
            {{skipped}} AS skipped
     FROM x
 ), t AS (
-    SELECT line, record, skipped, ts_s, end_s, e2e_s, ttft_s, queue_s, prefill_s, decode_s, tool_wait_s, status_s, request_id_s,
+    SELECT line, record, skipped, ts_s, end_s, e2e_s, ttft_s, queue_s, prefill_s, decode_s, tool_wait_s, status_s, request_id_s, cost_s,
            {{ts}} AS ts,
            {{end}} AS end_at,
            {{first_token}} AS first_token,
@@ -116,7 +116,7 @@ WITH x AS (
            CASE WHEN status = 'ok' THEN NULL WHEN code IS NOT NULL THEN http_kind(code) ELSE word_kind(status_s) END AS error_kind,
            won, cache_hit, streamed, coalesce(tools_said, tool_names <> '') AS tools_offered, stored_state, sticky_session, batch,
            TRY_CAST(n_choices AS INTEGER) AS n_choices, nullif(tool_names, '') AS tool_names, closed_loop,
-           cost, CASE WHEN cost IS NOT NULL THEN coalesce(currency, {{currency}}) END AS currency, coalesce(weight, 1) AS weight,
+           cost, CASE WHEN cost_s IS NOT NULL THEN coalesce(currency, {{currency}}) END AS currency, coalesce(weight, 1) AS weight,
            hedged, hedge_delay, hedge_won, loser_replica
     FROM r
 )

@@ -205,7 +205,7 @@ def _projection(policy: dict[str, Any]) -> list[Block]:
         text += f"; losers billed {str(cost.get('loser_billing', '')).replace('_', ' ')}, prices from {cost.get('price_source')}"
         blocks.append(Text(text, "cost"))
     elif projection:
-        blocks.append(Text("unknown: the log has no cost and no price is known for the model", "cost"))
+        blocks.append(Text("unknown: the log has no usable cost and no price is known for the model", "cost"))
     blocks += _month(projection)
     worst = projection.get("worst_of")
     if worst:
