@@ -234,6 +234,26 @@ def test_a_starter_works_as_it_is_where_everything_is_stated(tmp_path: Path) -> 
     assert (row["e2e_ns"], row["prompt_tokens"], row["status"]) == (869_700_000, 2112, "ok")
 
 
+def test_a_time_is_found_by_its_values_where_no_name_tells_it() -> None:
+    calls = [
+        {
+            "gone": f"2025-11-27T08:00:0{k}.900Z",
+            "came": f"2025-11-27T08:00:0{k}.422Z",
+            "day": "2025-11-27",
+            "n": 1764230400,
+        }
+        for k in range(5)
+    ]
+    text = detect.starter_map(lines(*calls))
+    assert (
+        tomllib.loads(text)["fields"]["ts"] == "came"
+    )  # the first of two; a day is no moment, a number may be a count
+    assert "is it the start of the request?" in text
+    named = detect.starter_map(lines({"begin": "2025-11-27T08:00:00.422Z", "other": "2025-11-27T07:00:00Z"}))
+    assert tomllib.loads(named)["fields"] == {"ts": "begin"}
+    assert "no field looks like a time" in detect.starter_map(lines({"day": "2025-11-27", "n": 1764230400}))
+
+
 def test_a_unit_that_nothing_states_is_asked_for() -> None:
     text = detect.starter_map(lines({"time": "2026-02-01T10:00:00Z", "duration": 4215}))
     assert '# e2e_?? = "duration"  # unit not known: is 4215 milliseconds or seconds?' in text

@@ -78,3 +78,18 @@ def test_the_cron_job_keeps_the_old_policy(run: Any, tmp_path: Path) -> None:
     code, out, _ = run(*argv)
     assert (code, "strict" in {g["gate"] for g in json.loads(out)["gates"]}) == (0, False)
     assert (tmp_path / "p.json").exists()
+
+
+def test_a_field_of_a_mapping_that_no_record_has_is_told(tmp_path: Path, run: Any) -> None:
+    fields = 'ts = "ts"\ne2e_ms = "e2e_ms"\nreplica = "nosuch"\nmodel = ["llm", "request_id"]\nerror = "failure"\n'
+    (tmp_path / "map.toml").write_text(f'format = "mine"\n[fields]\n{fields}')
+    (tmp_path / "log.jsonl").write_text(GOOD)
+    argv = ["ingest", "log.jsonl", "--map", "map.toml", "--db"]
+    code, out, _ = run(*argv, "a.duckdb", "-o", "json")
+    notes = {n["text"]: n["level"] for n in json.loads(out)["notes"] if n["code"] == "absent_field"}
+    assert code == 0
+    assert notes == {"replica: 'nosuch' is in no record": "warning", "error: 'failure' is in no record": "info"}
+    assert run(*argv, "b.duckdb", "--strict")[0] == 3
+    code, _, err = run(*argv, "c.duckdb", "--format", "plain")
+    assert (code, "--format says plain" in err) == (2, True)
+    assert run(*argv, "d.duckdb", "--format", "mine")[0] == 0

@@ -18,7 +18,7 @@ from hedgectl.fleet.hours import Counted, covered
 from hedgectl.fleet.load import load
 from hedgectl.fleet.manifest import Manifest, check, shelf
 from hedgectl.fleet.plan import ROUNDS, Batch, Reading, plan
-from hedgectl.formats.catalogue import get, load_user_map
+from hedgectl.formats.catalogue import asked
 from hedgectl.ingest import document, overlap
 from hedgectl.ingest.document import File
 from hedgectl.lines import STDIN, expand, shown
@@ -56,7 +56,7 @@ def ingest(
     if STDIN in files:
         raise UsageError("stdin cannot be read into a folder", hint="write it to a file first, or use --db")
     where = place(folder)
-    chosen = load_user_map(map_file, unit=unit) if map_file is not None else get(format) if format is not None else None
+    chosen = asked(format, map_file, unit=unit)
     reading = Reading(chosen, tz, memory_limit, join, unit)
     held_before = shelf(where)
     check(where, held_before)

@@ -119,6 +119,8 @@ class Format:
     """(column, pattern) of the ids by which a row may be found in another log; group 1 of the pattern is the id, '' takes all of it."""
     keys: tuple[str, ...] = ()
     """Names of the log's own fields that a TOML mapping reads, in order; empty for SQL formats."""
+    sought: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """(our field, the names it is read from) of a user's own mapping: one that no record has is a slip of the pen."""
 
 
 @cache
@@ -155,6 +157,20 @@ def load_user_map(path: Path | str, *, unit: str | None = None) -> Format:
     ``unit`` is that of durations for which neither the mapping nor the value names one.
     """
     return _load_toml(Path(path), own=True, unit=unit)
+
+
+def asked(name: str | None, map_file: Path | None, *, unit: str | None = None) -> Format | None:
+    """The format that --format or --map names; None for neither. Raises UsageError if they name two."""
+    if map_file is None:
+        return None if name is None else get(name)
+    own = load_user_map(map_file, unit=unit)
+    if name is not None and name != own.name:
+        raise UsageError(
+            f"--map is the format {own.name}, --format says {name}",
+            where=str(map_file),
+            hint="give one of them: a mapping is a format of its own",
+        )
+    return own
 
 
 @cache
@@ -226,7 +242,12 @@ def _load_toml(path: Path, *, own: bool, unit: str | None = None) -> Format:
     names = tuple(
         dict.fromkeys(n for s in fmap.fields.values() for n in (*s.names, *(x for group in s.sums for x in group)))
     )
-    return _format(head, path, select_sql=compile_map(fmap, where=str(path)), keys=names, own=own)
+    made = _format(head, path, select_sql=compile_map(fmap, where=str(path)), keys=names, own=own)
+    if not own:
+        return made  # ours name what one version or another of a product writes
+    return replace(
+        made, sought=tuple((fmap.keys[k].name, (*s.names, *sum(s.sums, ()))) for k, s in fmap.fields.items())
+    )
 
 
 def _key_hint(key: str) -> str:

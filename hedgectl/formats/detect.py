@@ -17,6 +17,7 @@ from typing import Any
 from hedgectl.errors import InputError, NoRequests, UsageError
 from hedgectl.formats.aggregates import refuse_aggregates, refuse_summary
 from hedgectl.formats.catalogue import Format, load_all
+from hedgectl.formats.compile import pointers
 
 csv.field_size_limit(max(csv.field_size_limit(), 64 << 20))  # as the reader of tables: fields may hold long lists
 
@@ -365,11 +366,14 @@ class FieldReport:
     """Fields of a log that a format does not read: ``unknown``, and ``near`` = unknown field -> the field it may be.
 
     ``beside`` are those of ``near`` that never stand in for their field, because every record has that one too.
+    ``absent`` are fields of a user's mapping that none of the ``looked`` records has: (our field, its name in the mapping).
     """
 
     unknown: tuple[str, ...]
     near: dict[str, str]
     beside: frozenset[str] = frozenset()
+    absent: tuple[tuple[str, str], ...] = ()
+    looked: int = 0
 
 
 def field_report(fmt: Format, records: Iterable[Record]) -> FieldReport:
@@ -383,7 +387,28 @@ def field_report(fmt: Format, records: Iterable[Record]) -> FieldReport:
     folded = {_folded(own): own for own in tops}
     near = {name: folded[_folded(name)] for name in unknown if _folded(name) in folded}
     beside = frozenset(name for name, own in near.items() if all(own in r for r in listed if name in r))
-    return FieldReport(tuple(n for n in unknown if n not in near), near, beside)
+    absent = tuple(
+        (ours, " or ".join(map(repr, names)))
+        for ours, names in fmt.sought
+        if listed and names and not any(_stands(r, name) for name in names for r in listed)
+    )
+    return FieldReport(tuple(n for n in unknown if n not in near), near, beside, absent, len(listed))
+
+
+def _stands(record: Record, name: str) -> bool:
+    """Whether a record has the field that a mapping calls ``name``, be it empty."""
+    for path in pointers(name):
+        value: Any = record
+        for part in (p.replace("~1", "/").replace("~0", "~") for p in path[1:].split("/")):
+            if isinstance(value, list) and part.isdigit() and int(part) < len(value):
+                value = value[int(part)]
+            elif isinstance(value, Mapping) and part in value:
+                value = value[part]
+            else:
+                break
+        else:
+            return True
+    return False
 
 
 def _folded(name: str) -> str:

@@ -18,7 +18,7 @@ from hedgectl.formats.detect import Record, Sample, refuse_aggregates, suggest_u
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "ts": ("ts", "starttime", "start", "requesttime", "requeststart", "startedat", "timestamp", "time", "createdat", "clientstart",
-           "requesttimestamp", "eventtime", "date", "datetime", "launchtime", "when", "datetimeutc", "receivedat", "requestreceivedms", "starttimestamp", "startat"),
+           "requesttimestamp", "eventtime", "date", "datetime", "launchtime", "when", "datetimeutc", "begin", "began", "begunat", "startedon", "receivedat", "requestreceivedms", "starttimestamp", "startat"),
     "end": ("endtime", "end", "endedat", "finishedat", "clientend", "requestend", "completedat", "finishtime", "endtimestamp"),
     "first_token": ("firsttokentime", "completionstarttime", "firsttokenat", "servefirsttoken", "firsttoken", "serverfirsttoken"),
     "request_id": ("requestid", "reqid", "id", "traceid", "correlationid", "callid", "xrequestid", "uuid", "req", "rid"),
@@ -37,7 +37,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "streamed": ("stream", "streamed", "streaming", "isstream", "isstreaming"),
     "e2e": ("e2e", "latency", "duration", "elapsed", "totaltime", "responsetime", "endtoend", "e2elatency", "totallatency",
             "requestduration", "durationtotal", "total", "latencytotal", "requestlatency", "took", "walltime"),
-    "ttft": ("ttft", "timetofirsttoken", "firsttokenlatency", "ttfb", "firsttoken", "timetofirstbyte", "timetofirstchunk", "ttfc", "firstbyte", "firstchunk"),
+    "ttft": ("ttft", "timetofirsttoken", "firsttokenlatency", "ttfb", "firsttoken", "timetofirstbyte", "timetofirstchunk", "ttfc", "firstbyte", "firstchunk", "firsttok"),
     "queue": ("queue", "queuetime", "queuewait", "waittime", "timeinqueue", "queued"),
     "prefill": ("prefill", "prefilltime", "timeinprefill"),
     "decode": ("decode", "decodetime", "generationtime", "timeindecode"),
@@ -133,7 +133,21 @@ def _choose(names: Sequence[str], flat: Sequence[Record]) -> dict[str, str]:
         if best is not None:
             chosen[key] = best[2]
             taken.add(best[2])
+    if not {"ts", "end"} & chosen.keys():
+        dated = [path for path in names if path not in taken and _is_dated(_values(path, flat))]
+        if dated:  # whatever it is called: of several times of a record the first is its start
+            first = min(
+                dated, key=lambda path: median(at for v in _values(path, flat) if (at := _instant(v)) is not None)
+            )
+            chosen = {"ts": first} | chosen
     return chosen
+
+
+def _is_dated(values: Sequence[Any]) -> bool:
+    """Whether all values are texts of a day with a time. A bare number may be a count as well as an epoch."""
+    return bool(values) and all(
+        isinstance(v, str) and re.match(r"\s*\d{4}-\d\d-\d\d[T ]\d", v) and _instant(v) is not None for v in values
+    )
 
 
 def _values(path: str, flat: Sequence[Record]) -> list[Any]:
@@ -195,6 +209,8 @@ def _lines(chosen: Mapping[str, str], flat: Sequence[Record]) -> list[str]:
             lines.append(
                 f"cost_{currency} = {quoted}  # {'currency from the name' if found else 'is this US dollars?'}; {example}"
             )
+        elif key == "ts" and _folded(path)[0] not in _NAMES["ts"]:
+            lines.append(f"{key} = {quoted}  # a time by its values: is it the start of the request? {example}")
         else:
             lines.append(f"{key} = {quoted}  # {example}")
     if not {"ts", "end"} & chosen.keys():

@@ -12,7 +12,7 @@ from typing import Any
 from hedgectl import join as observers
 from hedgectl import sql, tasks
 from hedgectl.errors import HedgectlError, InputError, UsageError
-from hedgectl.formats.catalogue import Format, get, load_all, load_user_map, with_unit
+from hedgectl.formats.catalogue import Format, asked, load_all, with_unit
 from hedgectl.ingest import document
 from hedgectl.ingest.counts import Counts, Piece
 from hedgectl.ingest.ledger import HEAD_BYTES, Entry, Ledger, copy_of, fingerprint
@@ -45,7 +45,7 @@ def ingest(
 ) -> dict[str, Any]:
     """Reads ``paths`` (files, globs, directories, ``-``) into ``store``; returns an ingest.v1 document.
 
-    ``format`` names a format, ``map_file`` a mapping of the user's; without either each file is recognised. ``tz`` is the zone of
+    ``format`` names a format, ``map_file`` a mapping of the user's; without either each file is recognised (both must agree). ``tz`` is the zone of
     times without one (default UTC), ``unit`` that of durations without one (default: their rows are rejected). A file that cannot be used is told in the document and does not stop the others. What was
     read before is not counted again. Formats that overlap in time may have seen the same requests: they are refused, or with
     ``join`` put together (hedgectl/join.py). A database that was joined once needs no flag for the same formats again.
@@ -56,11 +56,7 @@ def ingest(
     files, notes = read(
         store,
         expand(paths),
-        chosen=load_user_map(map_file, unit=unit)
-        if map_file is not None
-        else get(format)
-        if format is not None
-        else None,
+        chosen=asked(format, map_file, unit=unit),
         tz=tz,
         max_reject=max_reject,
         join=join,

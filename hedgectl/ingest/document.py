@@ -40,6 +40,9 @@ _COUNTED = {"bad_utf8": "line", "cut_file": "file"}
 
 _INFO = ("naive_time", "cross_clock")
 
+_SELDOM = ("error", "hedge_delay", "hedge_role", "hedge_won", "hedged", "loser_replica", "tool_wait", "tools")
+"""Fields that a writer leaves out of most records: the first ones need not have them."""
+
 _PARTS = (
     "event",
     "request_line",
@@ -299,11 +302,23 @@ def _field_notes(files: list[File]) -> list[dict[str, Any]]:
     unknown: dict[str, dict[str, None]] = {}
     near: dict[str, dict[str, str]] = {}
     missed: dict[str, set[str]] = {}
+    absent: dict[str, dict[tuple[str, str], None]] = {}  # in none of a format's files
+    looked: Counter[str] = Counter()
     for f in files:
         if f.format is not None and f.fields is not None:
             unknown.setdefault(f.format, {}).update(dict.fromkeys(f.fields.unknown))
             near.setdefault(f.format, {}).update(f.fields.near)
             missed.setdefault(f.format, set()).update(f.fields.near.keys() - f.fields.beside)
+            if f.fields.looked:
+                looked[f.format] += f.fields.looked
+                before = absent.get(f.format, dict.fromkeys(f.fields.absent))
+                absent[f.format] = {one: None for one in before if one in f.fields.absent}
+    for name, nowhere in absent.items():
+        whole = all(f.lines <= f.fields.looked for f in files if f.format == name and f.fields is not None)
+        where = "no record" if whole else f"none of the {looked[name]} records looked at"
+        for ours, theirs in nowhere:
+            level = "info" if ours in _SELDOM else "warning"
+            notes.append(_note("absent_field", level, f"{ours}: {theirs} is in {where}"))
     for name, fields in unknown.items():
         for field_name, ours in near[name].items():
             if field_name in missed[name]:
