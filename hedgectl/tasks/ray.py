@@ -23,7 +23,7 @@ RETRIES = 5
 
 _CORES = 1  # of one piece, as the scheduler is told
 _AHEAD = 2  # pieces in hand for each core: enough that none waits, few enough that a stop is quick
-_WORTH_S = 1.0  # of work left: less is done before others have begun
+_WORTH_S = 0.25  # of work left: less is done before others have begun
 _SLOW = 3.0  # times the median
 _POLL_S = 1.0
 _CONNECTS = 3
