@@ -97,14 +97,12 @@ class RayTasks:
     @property
     def workers(self) -> int:
         """Cores of the cluster."""
-        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        return _cores(self._ray)
 
     def run(self, function: Callable[[A], R], items: Sequence[A], memory_bytes: Sequence[int]) -> Iterator[Done[R]]:
         """See :class:`hedgectl.tasks.Tasks`. Large pieces go first, so that one of them does not end the run alone."""
         ray = self._ray
-        # retries are ours, so that they can be counted and the node be named
-        remote = ray.remote(num_cpus=_CORES, max_retries=0)(_piece)
-        limit, shared = _memory_of_a_node(ray), _shared(ray, function)
+        begin = _starter(ray, function)
         waiting = sorted(range(len(items)), key=lambda i: -memory_bytes[i])
         begun: dict[Any, int] = {}
         retries = dict.fromkeys(waiting, 0)
@@ -113,9 +111,7 @@ class RayTasks:
             while waiting or begun:
                 while waiting and len(begun) < _AHEAD * self.workers:
                     index = waiting.pop(0)
-                    # a piece that states more than any node has would wait for ever
-                    stated = remote.options(memory=min(memory_bytes[index], limit))
-                    begun[stated.remote(shared, items[index])] = index
+                    begun[begin(items[index], memory_bytes[index])] = index
                 ready, _ = ray.wait(list(begun), num_returns=1, timeout=_POLL_S)
                 self._look()
                 for reference in ready:
@@ -194,9 +190,24 @@ def _memory_of_a_node(ray: Any) -> int:
     return max(sizes, default=0) or 1 << 30
 
 
-def _shared(ray: Any, function: Callable[[Any], Any]) -> Any:
-    """The function with what is bound to it, once for all pieces: as bytes, since arrays of Ray's own are read-only on arrival."""
-    return ray.put(pickle.dumps(function))
+def _cores(ray: Any) -> int:
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def _starter(ray: Any, function: Callable[[A], Any]) -> Callable[[A, int], Any]:
+    """(item, memory in bytes) -> reference to the piece, which is begun where there is room.
+
+    The function with what is bound to it travels once for all pieces: as bytes, since arrays of Ray's own are read-only on arrival.
+    """
+    # retries are ours, so that they can be counted and the node be named
+    remote = ray.remote(num_cpus=_CORES, max_retries=0)(_piece)
+    limit, shared = _memory_of_a_node(ray), ray.put(pickle.dumps(function))
+
+    def begin(item: A, memory_bytes: int) -> Any:
+        # a piece that states more than any node has would wait for ever
+        return remote.options(memory=min(memory_bytes, limit)).remote(shared, item)
+
+    return begin
 
 
 def _piece(raw: bytes, item: Any) -> tuple[Any, HedgectlError | None, float, str, Counter[str]]:
@@ -225,24 +236,22 @@ class Helped:
     @property
     def workers(self) -> int:
         """Cores of the cluster."""
-        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        return _cores(self._ray)
 
     def run(self, function: Callable[[A], R], items: Sequence[A], memory_bytes: Sequence[int]) -> Iterator[Done[R]]:
         """See :class:`hedgectl.tasks.Tasks`."""
         ray = self._ray
-        remote = ray.remote(num_cpus=_CORES, max_retries=0)(_piece)
         left = dict.fromkeys(range(len(items)))  # in order
         begun: dict[Any, int] = {}
-        shared, limit = None, _memory_of_a_node(ray)
+        hand_out: Callable[[A, int], Any] | None = None  # made once it is worth it
         took = 0.0
         try:
             while left:
                 mine = [i for i in left if i not in begun.values()]
                 if took * len(left) > _WORTH_S and mine:
-                    shared = shared or _shared(ray, function)
+                    hand_out = hand_out or _starter(ray, function)
                     for index in mine[: max(0, self.workers - len(begun))]:
-                        stated = remote.options(memory=min(memory_bytes[index], limit))
-                        begun[stated.remote(shared, items[index])] = index
+                        begun[hand_out(items[index], memory_bytes[index])] = index
                     mine = [i for i in mine if i not in begun.values()]
                 if begun:
                     # once all is handed out, a while for what is under way

@@ -544,6 +544,19 @@ SELECT line, record, end_ns, total_ns, code, verb, naive,
        CAST(1 AS DOUBLE) AS weight
 FROM c;
 
+-- spans that are understood: line, record, name, m (the attributes), said (a role), bad, why, usage, costs, parameters (JSON), trace_id, span_id, parent_id,
+-- start_ns, end_ns, first_ns (of an event), basis_ns (the clock's resolution) -> their rows
+CREATE OR REPLACE TEMP MACRO rows_of_spans(understood) AS TABLE
+WITH f AS MATERIALIZED (
+    SELECT *, CASE WHEN said <> 'other' THEN said WHEN parent_id IS NULL AND trace_id IS NOT NULL AND end_ns IS NOT NULL THEN 'root' ELSE 'other' END AS role,
+           span_fault(start_ns, end_ns) AS fault, span_state(bad, why) AS state, span_failure(bad, why) AS failure, span_work(m, usage, costs, parameters) AS work
+    FROM query_table(understood)
+), w AS MATERIALIZED (
+    SELECT *, span_ttft(start_ns, end_ns, first_ns, work.ttft_ns, work.completion_tokens) AS ttft FROM f
+)
+SELECT line, record, unnest(span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work, basis_ns))
+FROM w;
+
 -- spans of any store: line, record, name, attrs (list of key and text), trace_id, span_id, parent_id, start_ns, end_ns, first_ns (of an event), failed and
 -- message -> their rows
 CREATE OR REPLACE TEMP MACRO span_rows(spans) AS TABLE
@@ -553,14 +566,7 @@ WITH d AS MATERIALIZED (
     SELECT *, span_role(m) AS said, coalesce(failed, false) AS bad, concat_ws(' ', m['error.type'], CASE WHEN failed THEN message END) AS why,
            valid_json(coalesce(m['llm.invocation_parameters'], m['langfuse.observation.model.parameters'], m['mlflow.spanInputs'])) AS parameters,
            valid_json(coalesce(m['langfuse.observation.usage_details'], m['mlflow.chat.tokenUsage'])) AS usage,
-           valid_json(coalesce(m['langfuse.observation.cost_details'], m['mlflow.llm.cost'])) AS costs
+           valid_json(coalesce(m['langfuse.observation.cost_details'], m['mlflow.llm.cost'])) AS costs, 1000 AS basis_ns
     FROM d
-), f AS MATERIALIZED (
-    SELECT *, CASE WHEN said <> 'other' THEN said WHEN parent_id IS NULL AND trace_id IS NOT NULL AND end_ns IS NOT NULL THEN 'root' ELSE 'other' END AS role,
-           span_fault(start_ns, end_ns) AS fault, span_state(bad, why) AS state, span_failure(bad, why) AS failure, span_work(m, usage, costs, parameters) AS work
-    FROM e
-), w AS MATERIALIZED (
-    SELECT *, span_ttft(start_ns, end_ns, first_ns, work.ttft_ns, work.completion_tokens) AS ttft FROM f
 )
-SELECT line, record, unnest(span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work, 1000))
-FROM w;
+SELECT * FROM rows_of_spans('e');

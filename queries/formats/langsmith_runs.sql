@@ -30,13 +30,6 @@ WITH c AS MATERIALIZED (
            CAST(NULL AS JSON) AS usage, CAST(NULL AS JSON) AS costs, valid_json(j->>'$.extra.invocation_params') AS parameters
     FROM raw
 ), e AS MATERIALIZED (
-    SELECT *, coalesce(span_role_word(run_type), 'other') AS said FROM c
-), f AS MATERIALIZED (
-    SELECT *, CASE WHEN said <> 'other' THEN said WHEN parent_id IS NULL AND trace_id IS NOT NULL AND end_ns IS NOT NULL THEN 'root' ELSE 'other' END AS role,
-           span_fault(start_ns, end_ns) AS fault, span_state(bad, why) AS state, span_failure(bad, why) AS failure, span_work(m, usage, costs, parameters) AS work
-    FROM e
-), w AS MATERIALIZED (
-    SELECT *, span_ttft(start_ns, end_ns, first_ns, work.ttft_ns, work.completion_tokens) AS ttft FROM f
+    SELECT *, coalesce(span_role_word(run_type), 'other') AS said, 1000 AS basis_ns FROM c
 )
-SELECT line, record, unnest(span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work, 1000))
-FROM w
+SELECT * FROM rows_of_spans('e')

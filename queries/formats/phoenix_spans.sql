@@ -40,15 +40,8 @@ WITH a AS (
 ), e AS MATERIALIZED (
     SELECT *, coalesce(nullif(span_role(m), 'other'), span_role_word(CASE WHEN m['openinference.span.kind'] IS NULL THEN m['span_kind'] END), 'other') AS said,
            coalesce(failed, false) AS bad, concat_ws(' ', m['error.type'], CASE WHEN failed THEN message END) AS why,
-           valid_json(m['llm.invocation_parameters']) AS parameters, CAST(NULL AS JSON) AS usage, CAST(NULL AS JSON) AS costs
+           valid_json(m['llm.invocation_parameters']) AS parameters, CAST(NULL AS JSON) AS usage, CAST(NULL AS JSON) AS costs,
+           CASE WHEN regexp_matches(start_text, '\.\d{3}Z?$') THEN 1000000 ELSE 1000 END AS basis_ns
     FROM d
-), f AS MATERIALIZED (
-    SELECT *, CASE WHEN said <> 'other' THEN said WHEN parent_id IS NULL AND trace_id IS NOT NULL AND end_ns IS NOT NULL THEN 'root' ELSE 'other' END AS role,
-           span_fault(start_ns, end_ns) AS fault, span_state(bad, why) AS state, span_failure(bad, why) AS failure, span_work(m, usage, costs, parameters) AS work
-    FROM e
-), w AS MATERIALIZED (
-    SELECT *, span_ttft(start_ns, end_ns, first_ns, work.ttft_ns, work.completion_tokens) AS ttft FROM f
 )
-SELECT line, record, unnest(span_row(role, name, trace_id, span_id, parent_id, start_ns, end_ns, first_ns, ttft, fault, state, failure, work,
-                                     CASE WHEN regexp_matches(start_text, '\.\d{3}Z?$') THEN 1000000 ELSE 1000 END))
-FROM w
+SELECT * FROM rows_of_spans('e')
