@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hedgectl import sql
 from hedgectl.errors import HedgectlError, UsageError
@@ -230,20 +231,20 @@ class Worker:
         """Which of the records are not one valid JSON object each; a folder of one-record files has no newline in any."""
         empty = records.empty()
         at = [i for i in at if not empty[i]]
-        some = records.picked(at)
-        self._feed.parts = some.parts
-        valid = self._con.execute(sql.text("ingest/valid")).fetchnumpy()
-        key = _keys(some.lines, some.records, some.lines, some.records)
-        good = np.isin(key, _keys(some.lines, some.records, valid["line"], valid["record"]))
-        return [i for i, whole in zip(at, good.tolist(), strict=True) if not whole]
+        whole = self._valid(records.picked(at))
+        return [i for i, good in zip(at, whole.tolist(), strict=True) if not good]
 
     def _hide_invalid(self, records: Records) -> None:
         """Takes what DuckDB does not call valid JSON out of the scan."""
-        valid = self._con.execute(sql.text("ingest/valid")).fetchnumpy()
-        key = _keys(records.lines, records.records, records.lines, records.records)
-        good = _keys(records.lines, records.records, valid["line"], valid["record"])
-        for i in np.flatnonzero(~np.isin(key, good)).tolist():
+        for i in np.flatnonzero(~self._valid(records)).tolist():
             records.hide(i)
+
+    def _valid(self, records: Records) -> NDArray[np.bool_]:
+        """Which of the records, (n,), DuckDB calls valid JSON; they stand in the scan afterwards."""
+        self._feed.parts = records.parts
+        found = self._con.execute(sql.text("ingest/valid")).fetchnumpy()
+        key = _keys(records.lines, records.records, records.lines, records.records)
+        return np.isin(key, _keys(records.lines, records.records, found["line"], found["record"]))
 
     def _by_halves(self, fmt: Format, table: str, records: Records, *, in_order: bool) -> dict[str, Any]:
         """A record that the format's SQL cannot stand must not take its neighbours along."""
