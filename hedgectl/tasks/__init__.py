@@ -72,7 +72,7 @@ class Tasks(Protocol):
     def run(self, function: Callable[[A], R], items: Sequence[A], memory_bytes: Sequence[int]) -> Iterator[Done[R]]:
         """Calls ``function`` on each item and yields as they finish, in any order. ``memory_bytes`` is what each may take.
 
-        What all pieces need is bound to ``function`` (functools.partial), which travels once. A HedgectlError ends its own piece only. A generator that is closed before its end cancels what is left.
+        What all pieces need is bound to ``function`` (functools.partial), which travels once. A HedgectlError ends its own piece only. After a generator that is closed before its end nothing new is begun, and what is in hand ends with :func:`on`.
         """
 
     def summary(self) -> list[str]:

@@ -72,13 +72,13 @@ def cluster(where: str, cores: int | None = None) -> Iterator[RayTasks]:
 
 
 def _connect(ray: Any, options: dict[str, Any]) -> None:
-    """The server behind a client port forks beside threads of its own, and now and then what it starts for us dies of that."""
+    """The server behind a client port forks beside threads of its own, and one in 15 times what it starts for us dies of that."""
     for left in reversed(range(_CONNECTS)):
         try:
             ray.init(**options)
             return
-        except RuntimeError as error:
-            if not left or "client server failed" not in str(error):
+        except ConnectionAbortedError:  # the server answered and said so
+            if not left:
                 raise
             ray.shutdown()
 
@@ -100,39 +100,38 @@ class RayTasks:
         return _cores(self._ray)
 
     def run(self, function: Callable[[A], R], items: Sequence[A], memory_bytes: Sequence[int]) -> Iterator[Done[R]]:
-        """See :class:`hedgectl.tasks.Tasks`. Large pieces go first, so that one of them does not end the run alone."""
+        """See :class:`hedgectl.tasks.Tasks`. Large pieces go first, so that one of them does not end the run alone.
+
+        Pieces in hand when this is closed early are not cancelled one by one: Ray ends them with the job (in half a second), and aborts
+        the process that cancels a piece at the moment it ends.
+        """
         ray = self._ray
         begin = _starter(ray, function)
         waiting = sorted(range(len(items)), key=lambda i: -memory_bytes[i])
         begun: dict[Any, int] = {}
         retries = dict.fromkeys(waiting, 0)
         seconds: list[tuple[float, int, str]] = []
-        try:
-            while waiting or begun:
-                while waiting and len(begun) < _AHEAD * self.workers:
-                    index = waiting.pop(0)
-                    begun[begin(items[index], memory_bytes[index])] = index
-                ready, _ = ray.wait(list(begun), num_returns=1, timeout=_POLL_S)
-                self._look()
-                for reference in ready:
-                    index = begun.pop(reference)
-                    try:
-                        result, failure, took, node, parts = ray.get(reference)
-                    except _losses(ray) as error:
-                        if retries[index] == RETRIES:
-                            yield Done(index, None, _lost(error), 0.0, "?", RETRIES)
-                            continue
-                        retries[index] += 1
-                        self._retried += 1
-                        waiting.insert(0, index)
+        while waiting or begun:
+            while waiting and len(begun) < _AHEAD * self.workers:
+                index = waiting.pop(0)
+                begun[begin(items[index], memory_bytes[index])] = index
+            ready, _ = ray.wait(list(begun), num_returns=1, timeout=_POLL_S)
+            self._look()
+            for reference in ready:
+                index = begun.pop(reference)
+                try:
+                    result, failure, took, node, parts = ray.get(reference)
+                except _losses(ray) as error:
+                    if retries[index] == RETRIES:
+                        yield Done(index, None, _lost(error), 0.0, "?", RETRIES)
                         continue
-                    seconds.append((took, index, node))
-                    self._parts += parts
-                    yield Done(index, result, failure, took, node, retries[index])
-        finally:
-            for reference in begun:
-                with contextlib.suppress(Exception):
-                    ray.cancel(reference, force=True)
+                    retries[index] += 1
+                    self._retried += 1
+                    waiting.insert(0, index)
+                    continue
+                seconds.append((took, index, node))
+                self._parts += parts
+                yield Done(index, result, failure, took, node, retries[index])
         self._stragglers(getattr(function, "__name__", "parts"), seconds)
 
     def summary(self) -> list[str]:
@@ -194,6 +193,11 @@ def _cores(ray: Any) -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
+def _idle(ray: Any) -> int:
+    """As the head knows it, some tenths of a second late."""
+    return int(ray.available_resources().get("CPU", 0))
+
+
 def _starter(ray: Any, function: Callable[[A], Any]) -> Callable[[A, int], Any]:
     """(item, memory in bytes) -> reference to the piece, which is begun where there is room.
 
@@ -226,7 +230,8 @@ class Helped:
     """Inside of a piece: others take parts from the front, the piece itself from the back, until they meet.
 
     A piece that only waited for its parts would keep its memory from them, and a few such pieces could fill a cluster. So what nobody
-    else began in time is done here, and nothing waits for ever.
+    else began in time is done here, and nothing waits for ever. Only idle cores are given parts: a part that waits for one would be done in
+    vain once its piece has done it, and is not cancelled (see RayTasks.run).
     """
 
     def __init__(self, ray: Any) -> None:
@@ -245,34 +250,29 @@ class Helped:
         begun: dict[Any, int] = {}
         hand_out: Callable[[A, int], Any] | None = None  # made once it is worth it
         took = 0.0
-        try:
-            while left:
-                mine = [i for i in left if i not in begun.values()]
-                if took * len(left) > _WORTH_S and mine:
-                    hand_out = hand_out or _starter(ray, function)
-                    for index in mine[: max(0, self.workers - len(begun))]:
-                        begun[hand_out(items[index], memory_bytes[index])] = index
-                    mine = [i for i in mine if i not in begun.values()]
-                if begun:
-                    # once all is handed out, a while for what is under way
-                    patience = 0.0 if mine else 2 * took
-                    ready, _ = ray.wait(list(begun), num_returns=1, timeout=patience)
-                    for done in self._back(ready, begun):
-                        if done.index in left:
-                            del left[done.index]
-                            yield done
-                    if ready:
-                        continue
-                index = mine[-1] if mine else next(reversed(left))
-                begin = time.perf_counter()
-                result, failure = attempted(function, items[index])
-                took = time.perf_counter() - begin
-                del left[index]
-                yield Done(index, result, failure, took, "here")
-        finally:
-            for reference in begun:
-                with contextlib.suppress(Exception):
-                    ray.cancel(reference)
+        while left:
+            mine = [i for i in left if i not in begun.values()]
+            if took * len(left) > _WORTH_S and mine:
+                hand_out = hand_out or _starter(ray, function)
+                for index in mine[: max(0, min(_idle(ray), self.workers - len(begun)))]:
+                    begun[hand_out(items[index], memory_bytes[index])] = index
+                mine = [i for i in mine if i not in begun.values()]
+            if begun:
+                # once all is handed out, a while for what is under way
+                patience = 0.0 if mine else 2 * took
+                ready, _ = ray.wait(list(begun), num_returns=1, timeout=patience)
+                for done in self._back(ready, begun):
+                    if done.index in left:
+                        del left[done.index]
+                        yield done
+                if ready:
+                    continue
+            index = mine[-1] if mine else next(reversed(left))
+            begin = time.perf_counter()
+            result, failure = attempted(function, items[index])
+            took = time.perf_counter() - begin
+            del left[index]
+            yield Done(index, result, failure, took, "here")
 
     def _back(self, ready: Sequence[Any], begun: dict[Any, int]) -> Iterator[Done[Any]]:
         """What others did; what they lost is left to be done."""

@@ -158,13 +158,15 @@ def broken_off(root: Path, logs: list[str]) -> dict[str, Any]:
     while batches(broken) < 2 and child.poll() is None:
         time.sleep(0.02)
     child.send_signal(signal.SIGINT)
-    code, kept = child.wait(), batches(broken)
+    _, said = child.communicate()
+    kept = batches(broken)
     with ThreadPoolExecutor() as beside:
         alone = beside.submit(ingested, *logs, "--out", str(whole))
         resumed, undisturbed = ingested(*logs, "--out", str(broken), "--on", "ray"), alone.result()
         documents = list(beside.map(lambda folder: run("stats", "-o", "json", "--from", str(folder)), (broken, whole)))
     return {
-        "code": code,
+        "code": child.returncode,
+        "said": said.decode()[-2000:],
         "kept": kept,
         "whole": batches(broken),
         "already": sum(f["already_ingested"] for f in resumed["files"]),

@@ -23,7 +23,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     script = Path(__file__).with_name("fleet_cluster.py")
     root = tmp_path_factory.mktemp("fleet")
     command = [os.environ["HEDGECTL_RAY_PYTHON"], str(script), str(root), str(ROWS), str(FILES)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=1800)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+    if done.returncode:
+        pytest.fail(f"exit {done.returncode}: {done.stderr[-3000:]}")
     document: dict[str, Any] = json.loads(done.stdout)
     print(document["seconds"])
     return document
@@ -45,7 +47,7 @@ def test_a_second_run_reads_nothing(found: dict[str, Any]) -> None:
 
 def test_a_run_that_was_broken_off_goes_on(found: dict[str, Any]) -> None:
     stopped = found["stopped"]
-    assert stopped["code"] == 130
+    assert stopped["code"] == 130, stopped["said"]
     assert 0 < stopped["kept"] < stopped["whole"]
     assert stopped["already"] > 0
     assert stopped["same_window"]
