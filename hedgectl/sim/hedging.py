@@ -38,14 +38,18 @@ def _turned_away(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
 def enter(g: Any, a: int, x: Any, t: float) -> None:
     """Attempt `a` (record `x`) reaches the queue of its engine, unless it was cancelled on the way."""
     if x.state == GATEWAY:
-        rep = replica(g, x.replica)
-        if not enqueue(g, rep, a, x, t):
-            _turned_away(g, rep, a, x, t)
+        _reach(g, replica(g, x.replica), a, x, t)
 
 
 @inlined
-def _send(g: Any, i: int, r: int, t: float) -> int:
-    """Send the next attempt of request `i` to replica `r`. Returns it if it is there at once, else -1."""
+def _reach(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
+    if not enqueue(g, rep, a, x, t):
+        _turned_away(g, rep, a, x, t)
+
+
+@inlined
+def _send(g: Any, i: int, r: int, t: float) -> None:
+    """Send the next attempt of request `i` to replica `r`; without a gateway it is there at once."""
     q = request(g, i)
     a = (i << g.shift) + q.sent
     x = attempt(g, a)
@@ -54,7 +58,8 @@ def _send(g: Any, i: int, r: int, t: float) -> int:
     x.sent = t
     q.sent += 1
     q.alive += 1
-    replica(g, r).outstanding += 1
+    rep = replica(g, r)
+    rep.outstanding += 1
     error = fails_after(g, a)
     wait = gateway(g, a)
     if error < FOREVER:
@@ -62,10 +67,9 @@ def _send(g: Any, i: int, r: int, t: float) -> int:
     if g.attempt_deadline < FOREVER:
         push_timer(g, t + g.attempt_deadline, (T_ATTEMPT << KIND_BITS) + a)
     if wait <= 0.0:
-        return a
-    if wait <= error:  # else it fails on the way
+        _reach(g, rep, a, x, t)
+    elif wait <= error:  # else it fails on the way
         push_timer(g, t + wait, (T_ENQUEUE << KIND_BITS) + a)
-    return -1
 
 
 @inlined
@@ -74,9 +78,7 @@ def arrive(g: Any, i: int, t: float) -> None:
     g.tokens = min(g.burst, g.tokens + g.ratio)
     if g.watch_hedges:
         count(g, g.replicas + 1, t, 1.0, 0.0)
-    a = _send(g, i, route(g, i), t)
-    if a >= 0:
-        enter(g, a, attempt(g, a), t)
+    _send(g, i, route(g, i), t)
 
 
 @jit
@@ -117,9 +119,7 @@ def hedge_due(g: Any, i: int, t: float) -> None:
     g.hedges += 1
     if g.watch_hedges:
         count(g, g.replicas + 1, t, 0.0, 1.0)
-    a = _send(g, i, r, t)
-    if a >= 0:
-        enter(g, a, attempt(g, a), t)
+    _send(g, i, r, t)
     if request(g, i).sent < g.attempts:
         push_timer(g, t + g.delay, (T_HEDGE << KIND_BITS) + i)
 
