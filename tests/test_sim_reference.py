@@ -37,6 +37,28 @@ def test_kernel_agrees_with_the_naive_reference(seed: int) -> None:
         assert int(got.run[f"refused_{reason}"]) == count, reason
 
 
+@pytest.mark.parametrize("signal", ["slow", "errors", "hedges"])
+def test_windows_of_live_signals_turn_as_in_the_reference(signal: str) -> None:
+    """Minutes with silences of one, two and many halves of a window, which the random cases are too short for."""
+    rng = np.random.default_rng(2)
+    n = 600
+    silence = np.where(rng.random(n) < 0.02, rng.choice([13.0, 31.0, 200.0], n), 0.0)
+    jobs = Jobs.of(
+        np.cumsum(rng.exponential(0.4, n) + silence),
+        rng.exponential(10.0, (n, 2)),
+        seed=2,
+        work=0.02 + rng.uniform(0, 1e-3, (n, 2)),
+        fails_after=np.where(rng.random((n, 2)) < 0.15, 0.05, np.inf),
+    )
+    law, rule = Law(3, 0.02, 0.002, cap=4), Rule(delay=0.1, healthy_limit=0.3, suppress={signal: 0.25})
+    got = run(jobs, law, rule)
+    want = Reference(jobs, law, rule).go()
+    assert list(got.request["sent"]) == [call.sent for call in want.calls]
+    refused = int(got.run["refused_suppressed"])
+    assert refused == want.refused["suppressed"]
+    assert 20 < refused < int(got.run["hedges"]) + refused
+
+
 def test_random_cases_reach_every_feature() -> None:
     """The generator must not quietly stop exercising something."""
     seen = {"hedged": 0, "won": 0, "timed out": 0, "errored": 0, "refused": 0, "zombies": 0, "cancelled": 0}
