@@ -25,7 +25,8 @@ from hedgectl.policy.document import (
     Window,
     scope_document,
 )
-from hedgectl.policy.reading import parse, parse_scope, seconds
+from hedgectl.policy.reader import seconds
+from hedgectl.policy.reading import parse, parse_scope
 from hedgectl.policy.words import explain, sentence
 
 __all__ = [

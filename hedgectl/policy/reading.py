@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final
 
 from hedgectl.errors import UsageError
 from hedgectl.policy import document as doc
-
-T = TypeVar("T")
+from hedgectl.policy.reader import Reader, duration, instant, seconds
 
 _TIME: Final = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d")
-_DURATION: Final = re.compile(r"[1-9]\d*(?:ms|[smhdw])")
 _METRIC: Final = re.compile(r"(?:e2e|ttft)_(?:mean|p\d{1,2}(?:\.\d+)?)_ms")
-_UNITS: Final[Mapping[str, timedelta]] = {
-    "ms": timedelta(milliseconds=1),
-    "s": timedelta(seconds=1),
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-    "w": timedelta(weeks=1),
-}
 _DAY_MS: Final = 86_400_000.0  # longer than anybody waits for an answer: a slip of the unit
-_YEAR_S: Final = 366 * 86_400
 _MAX_ATTEMPTS: Final = 5  # gRPC sends no more whatever it is told; nothing here gains from more
 
 
@@ -35,7 +22,7 @@ def parse(document: Any) -> doc.PolicyDocument:
 
     Raises :class:`UsageError` that names the key at fault, by its path, and the nearest known name.
     """
-    top = _Reader(document, "")
+    top = Reader(document, "")
     if top.text("schema") != doc.SCHEMA:
         raise UsageError(
             f"this is a {document['schema']} document, not a policy",
@@ -48,8 +35,8 @@ def parse(document: Any) -> doc.PolicyDocument:
         raise top.wrong("policies", "is empty", "a policy speaks for at least one scope")
     _unique_scopes(policies)
     result = doc.PolicyDocument(
-        as_of=_instant(top, "as_of"),
-        ttl=_duration(top, "ttl", "7d"),
+        as_of=instant(top, "as_of"),
+        ttl=duration(top, "ttl", "7d"),
         goal=top.part("goal", _goal, doc.Goal()),
         policies=policies,
         window=top.open("window"),
@@ -64,124 +51,7 @@ def parse(document: Any) -> doc.PolicyDocument:
 
 def parse_scope(entry: Any, where: str = "policies[0]") -> doc.ScopePolicy:
     """One entry of ``policies``, as other documents carry it."""
-    return _scope_policy(_Reader(entry, where))
-
-
-def seconds(duration: str) -> int:
-    """A duration such as ``30m`` or ``7d`` in whole seconds."""
-    number = duration.rstrip("mshdw")
-    return int(_UNITS[duration[len(number) :]].total_seconds() * int(number))
-
-
-class _Reader:
-    """One JSON object on its way in: takes keys one by one and complains about what is left."""
-
-    def __init__(self, value: Any, path: str) -> None:
-        self.path = path
-        self.taken: set[str] = set()
-        if not isinstance(value, dict):
-            raise UsageError(f"{_shown(value)} is not a JSON object", where=path or "policy", hint="expected {...}")
-        self.value: dict[str, Any] = value
-
-    def at(self, key: str) -> str:
-        return f"{self.path}.{key}" if self.path else key
-
-    def wrong(self, key: str, what: str, hint: str | None = None) -> UsageError:
-        shown = f" {_shown(self.value[key])}" if key in self.value else ""
-        return UsageError(f"policy key {key}{shown} {what}", where=self.at(key), hint=hint)
-
-    def take(self, key: str) -> Any:
-        self.taken.add(key)
-        if key not in self.value:
-            unknown = difflib.get_close_matches(key, self.value.keys() - self.taken, 1)
-            hint = f"did you mean {key} where it says {unknown[0]}?" if unknown else None
-            raise UsageError(f"policy key {key} is missing", where=self.at(key), hint=hint)
-        return self.value[key]
-
-    def has(self, key: str) -> bool:
-        self.taken.add(key)
-        return self.value.get(key) is not None
-
-    def text(self, key: str, choices: Sequence[str] | None = None, default: Any = ...) -> Any:
-        if default is not ... and not self.has(key):
-            return default
-        found = self.take(key)
-        if not isinstance(found, str):
-            raise self.wrong(key, "is not a text")
-        if not found.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in found):
-            raise self.wrong(key, "holds half a surrogate pair, which no file can carry")
-        if choices is not None and found not in choices:
-            near = difflib.get_close_matches(found, choices, 1)
-            hint = (f"did you mean {near[0]}? " if near else "") + "one of " + ", ".join(choices)
-            raise self.wrong(key, "is not known", hint)
-        return found
-
-    def flag(self, key: str, default: bool) -> bool:
-        if key not in self.value:
-            self.taken.add(key)
-            return default
-        found = self.take(key)
-        if not isinstance(found, bool):
-            raise self.wrong(key, "is not true or false")
-        return found
-
-    def number(self, key: str, low: float, high: float = math.inf, default: Any = ..., *, above: bool = False) -> Any:
-        if default is not ... and not self.has(key):
-            return default
-        found = self.take(key)
-        if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) < math.inf:
-            raise self.wrong(key, "is not a number")
-        if found < low or found > high or (above and found == low):
-            least = f"more than {low:g}" if above else f"at least {low:g}"
-            raise self.wrong(key, "is out of range", least + ("" if high == math.inf else f", at most {high:g}"))
-        try:
-            return float(found)
-        except OverflowError:
-            raise self.wrong(key, "is not a number") from None
-
-    def whole(self, key: str, low: int, high: float = math.inf, default: Any = ...) -> Any:
-        found = self.number(key, low, high, default)
-        if isinstance(found, float):
-            if found != int(found):
-                raise self.wrong(key, "is not a whole number")
-            return int(found)
-        return found
-
-    def part(self, key: str, read: Callable[[_Reader], T], default: T | Any = ...) -> Any:
-        if default is not ... and not self.has(key):
-            return default
-        return read(_Reader(self.take(key), self.at(key)))
-
-    def items(self, key: str, read: Callable[[_Reader], T], default: Any = ...) -> tuple[T, ...]:
-        if default is not ... and not self.has(key):
-            return ()
-        found = self.take(key)
-        if not isinstance(found, list):
-            raise self.wrong(key, "is not a list")
-        return tuple(read(_Reader(item, f"{self.at(key)}[{index}]")) for index, item in enumerate(found))
-
-    def open(self, key: str) -> dict[str, Any]:
-        if not self.has(key):
-            return {}
-        return _Reader(self.value[key], self.at(key)).value
-
-    def opens(self, key: str) -> tuple[dict[str, Any], ...]:
-        return self.items(key, lambda item: item.value, ())
-
-    def done(self) -> None:
-        for key in self.value:
-            if key not in self.taken:
-                near = difflib.get_close_matches(key, self.taken, 1)
-                raise UsageError(
-                    f"policy key {key} is not known",
-                    where=self.at(key),
-                    hint=f"did you mean {near[0]}?" if near else "one of " + ", ".join(sorted(self.taken)),
-                )
-
-
-def _shown(value: Any) -> str:
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return _scope_policy(Reader(entry, where))
 
 
 def _unique_scopes(policies: Sequence[doc.ScopePolicy]) -> None:
@@ -196,28 +66,7 @@ def _unique_scopes(policies: Sequence[doc.ScopePolicy]) -> None:
         seen[policy.scope] = index
 
 
-def _instant(reader: _Reader, key: str) -> str:
-    found: str = reader.text(key)
-    hint = "RFC 3339 in UTC, for example 2026-11-29T04:15:00Z"
-    if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", found):
-        raise reader.wrong(key, "is not a time in UTC", hint)
-    try:
-        datetime.fromisoformat(found) + timedelta(seconds=_YEAR_S)  # the latest end of its life
-    except (ValueError, OverflowError):
-        raise reader.wrong(key, "is not a time in UTC", hint) from None
-    return found
-
-
-def _duration(reader: _Reader, key: str, default: Any = ...) -> str:
-    found: str = reader.text(key, default=default)
-    if not _DURATION.fullmatch(found):
-        raise reader.wrong(key, "is not a duration", "a whole number and a unit: 30m, 12h, 7d")
-    if len(found) > 12 or seconds(found) > _YEAR_S:
-        raise reader.wrong(key, "is too long", "at most 366d")
-    return found
-
-
-def _goal(reader: _Reader) -> doc.Goal:
+def _goal(reader: Reader) -> doc.Goal:
     metric = reader.text("metric", default="e2e_p99_ms")
     if not _METRIC.fullmatch(metric):
         raise reader.wrong("metric", "is not known", "e2e or ttft, a percentile, _ms: e2e_p99_ms")
@@ -231,7 +80,7 @@ def _goal(reader: _Reader) -> doc.Goal:
     return goal
 
 
-def _scope(reader: _Reader) -> doc.Scope:
+def _scope(reader: Reader) -> doc.Scope:
     scope = doc.Scope(
         model=reader.text("model", default=None),
         route=reader.text("route", default=None),
@@ -241,7 +90,7 @@ def _scope(reader: _Reader) -> doc.Scope:
     return scope
 
 
-def _delay(reader: _Reader) -> doc.Delay | None:
+def _delay(reader: Reader) -> doc.Delay | None:
     if not reader.value:
         return None  # an empty object says as little as null
     delay = doc.Delay(
@@ -254,13 +103,13 @@ def _delay(reader: _Reader) -> doc.Delay | None:
     return delay
 
 
-def _delays(reader: _Reader) -> doc.Delays:
+def _delays(reader: Reader) -> doc.Delays:
     delays = doc.Delays(**{trigger: reader.part(trigger, _delay, None) for trigger in doc.TRIGGERS})
     reader.done()
     return delays
 
 
-def _delay_rule(reader: _Reader) -> doc.DelayRule:
+def _delay_rule(reader: Reader) -> doc.DelayRule:
     rule = doc.DelayRule(
         of=reader.text("of", ("ttft_ms", "e2e_ms", "headers_ms")),
         quantile=reader.number("quantile", 0, 1),
@@ -274,7 +123,7 @@ def _delay_rule(reader: _Reader) -> doc.DelayRule:
     return rule
 
 
-def _budget(reader: _Reader) -> doc.Budget:
+def _budget(reader: Reader) -> doc.Budget:
     budget = doc.Budget(
         ratio=reader.number("ratio", 0, 1, default=0.05, above=True),
         burst=reader.whole("burst", 1, default=100),
@@ -284,7 +133,7 @@ def _budget(reader: _Reader) -> doc.Budget:
     return budget
 
 
-def _deadline(reader: _Reader) -> doc.Deadline:
+def _deadline(reader: Reader) -> doc.Deadline:
     deadline = doc.Deadline(
         total_ms=reader.number("total_ms", 0, _DAY_MS, above=True),
         attempt_ms=reader.number("attempt_ms", 0, _DAY_MS, default=None, above=True),
@@ -295,7 +144,7 @@ def _deadline(reader: _Reader) -> doc.Deadline:
     return deadline
 
 
-def _target(reader: _Reader) -> doc.Target:
+def _target(reader: Reader) -> doc.Target:
     target = doc.Target(
         different_replica=reader.flag("different_replica", True),
         different_pool=reader.flag("different_pool", False),
@@ -306,7 +155,7 @@ def _target(reader: _Reader) -> doc.Target:
     return target
 
 
-def _cancel(reader: _Reader) -> doc.Cancel:
+def _cancel(reader: Reader) -> doc.Cancel:
     cancel = doc.Cancel(
         loser=reader.text("loser", doc.LOSERS, "engine_abort"),
         assumed=reader.text("assumed", doc.CANCELS, "unknown"),
@@ -315,7 +164,7 @@ def _cancel(reader: _Reader) -> doc.Cancel:
     return cancel
 
 
-def _hedge(reader: _Reader) -> doc.Hedge:
+def _hedge(reader: Reader) -> doc.Hedge:
     trigger = reader.text("trigger", doc.TRIGGERS)
     delay_ms = reader.number("delay_ms", 0, _DAY_MS, above=True)
     hedge = doc.Hedge(
@@ -335,7 +184,7 @@ def _hedge(reader: _Reader) -> doc.Hedge:
     return hedge
 
 
-def _rule(reader: _Reader) -> doc.Rule:
+def _rule(reader: Reader) -> doc.Rule:
     name = reader.text("field", tuple(doc.ELIGIBLE_FIELDS))
     op = reader.text("op", doc.OPS)
     rule = doc.Rule(
@@ -352,7 +201,7 @@ def _rule(reader: _Reader) -> doc.Rule:
     return rule
 
 
-def _rule_value(reader: _Reader, name: str, op: str) -> bool | float | str | tuple[str, ...]:
+def _rule_value(reader: Reader, name: str, op: str) -> bool | float | str | tuple[str, ...]:
     found = reader.take("value")
     kind = doc.ELIGIBLE_FIELDS[name]
     if op in ("in", "not_in"):
@@ -372,7 +221,7 @@ def _rule_value(reader: _Reader, name: str, op: str) -> bool | float | str | tup
     return str(reader.text("value"))
 
 
-def _window(reader: _Reader) -> doc.Window:
+def _window(reader: Reader) -> doc.Window:
     days = reader.take("days")
     good = isinstance(days, list) and all(type(day) is int and 1 <= day <= 7 for day in days)
     if not good or not days or len(set(days)) != len(days):
@@ -387,7 +236,7 @@ def _window(reader: _Reader) -> doc.Window:
     return window
 
 
-def _suppress(reader: _Reader) -> doc.Suppress:
+def _suppress(reader: Reader) -> doc.Suppress:
     suppress = doc.Suppress(
         signal=reader.text("signal", doc.SIGNALS),
         op=reader.text("op", ("<", "<=", ">", ">=")),
@@ -399,10 +248,10 @@ def _suppress(reader: _Reader) -> doc.Suppress:
     return suppress
 
 
-def _experiment(reader: _Reader) -> doc.Experiment:
+def _experiment(reader: Reader) -> doc.Experiment:
     experiment = doc.Experiment(
         kind=reader.text("kind", (doc.SWITCHBACK,), doc.SWITCHBACK),
-        block=_duration(reader, "block", "30m"),
+        block=duration(reader, "block", "30m"),
         seed=reader.whole("seed", 0, 2**53, default=1),
     )
     if seconds(experiment.block) < 1:
@@ -411,7 +260,7 @@ def _experiment(reader: _Reader) -> doc.Experiment:
     return experiment
 
 
-def _scope_policy(reader: _Reader) -> doc.ScopePolicy:
+def _scope_policy(reader: Reader) -> doc.ScopePolicy:
     decision = reader.text("decision", doc.DECISIONS)
     if decision == "hedge" and not reader.has("hedge"):
         raise UsageError("decision hedge without a hedge", where=reader.at("hedge"), hint="say trigger and delay_ms")
