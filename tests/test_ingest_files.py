@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ingest_logs import counts, lines, query, read, row
 
-import hedgectl.ingest as ingesting
 from hedgectl.errors import NoRequests
+from hedgectl.ingest import ingest
+from hedgectl.ingest import run as batches
 from hedgectl.ingest.ledger import Entry, Ledger
 from hedgectl.lines import blocks
 from hedgectl.store import connect
@@ -274,8 +275,8 @@ def test_batches_by_files_and_by_bytes_give_the_same_rows(tmp_path: Path, monkey
     for n in range(25):
         (folder / f"{n:02d}.jsonl").write_text(lines(range(n * 3, n * 3 + 3)))
     (folder / "big.jsonl").write_text(lines(range(1000, 1400)))
-    monkeypatch.setattr(ingesting, "BATCH_FILES", 7)
-    monkeypatch.setattr(ingesting, "BATCH_BYTES", 5000)
+    monkeypatch.setattr(batches, "BATCH_FILES", 7)
+    monkeypatch.setattr(batches, "BATCH_BYTES", 5000)
     got = read(folder, db=db)
     assert counts(got["totals"]) == (475, 475, 0, 0, 0)
     assert query(db, "SELECT count(DISTINCT batch_id) > 3, count(*) FROM ingested_file") == [(True, 26)]
@@ -287,7 +288,7 @@ def test_a_file_larger_than_a_batch_spans_batches(tmp_path: Path, monkeypatch: p
     archive, cutting = (importlib.import_module(f"hedgectl.lines.{name}") for name in ("archive", "blocks"))
     log, db = tmp_path / "big.jsonl", tmp_path / "h.duckdb"
     log.write_text(lines(range(300), ids=False) + lines(range(5)))
-    monkeypatch.setattr(ingesting, "BATCH_BYTES", 9000)
+    monkeypatch.setattr(batches, "BATCH_BYTES", 9000)
     monkeypatch.setattr(archive, "READ_SIZE", 4000)
     monkeypatch.setattr(cutting.blocks, "__kwdefaults__", {**cutting.blocks.__kwdefaults__, "size": 4000})
     assert counts(read(log, db=db)["totals"]) == (305, 305, 0, 0, 0)
@@ -347,9 +348,9 @@ def test_a_request_of_several_lines_is_not_cut_where_a_block_or_a_batch_ends(
     monkeypatch.setattr(steps, "blocks", partial(blocks, size=200))
     monkeypatch.setattr(stage, "CHUNK_BYTES", 400)
     monkeypatch.setattr(stage, "WIDE_CHUNK_BYTES", 400)
-    monkeypatch.setattr(ingesting, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(batches, "BATCH_BYTES", 1000)
     with connect(None) as store:
-        got = ingesting.ingest(store, [str(log)])
+        got = ingest(store, [str(log)])
         rows = store.con.execute("SELECT request_id, e2e_ns FROM attempt ORDER BY request_id").fetchall()
     assert rows == [(f"cmpl-{n:04}", 60_000_000_000) for n in range(40)]
     assert got["totals"]["lines"] == 80
@@ -358,6 +359,6 @@ def test_a_request_of_several_lines_is_not_cut_where_a_block_or_a_batch_ends(
     # beyond what is held as a whole it is cut, which is told
     monkeypatch.setattr(stage, "WHOLE_BYTES", 3000)
     with connect(None) as store:
-        got = ingesting.ingest(store, [str(log)])
+        got = ingest(store, [str(log)])
     assert noted(got, "cut_file")[0].endswith("told in part: 1 file")
     assert got["totals"]["lines"] == 80

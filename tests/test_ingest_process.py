@@ -18,10 +18,11 @@ INGEST = """
 import json, os, sys
 from pathlib import Path
 import hedgectl.ingest as ingesting
+from hedgectl.ingest import run as batches
 from hedgectl.errors import HedgectlError
 from hedgectl.store import connect
 options = json.loads(sys.argv[1])
-ingesting.BATCH_FILES = options.get("batch_files", 1000)
+batches.BATCH_FILES = options.get("batch_files", 1000)
 if "file_size" in options:
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (options["file_size"], options["file_size"]))
