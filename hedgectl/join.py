@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hedgectl import sql
-from hedgectl.formats.catalogue import OBSERVERS, load_all, parse_join_ids
+from hedgectl.formats.catalogue import load_all
+from hedgectl.formats.format import OBSERVERS, parse_join_ids
 
 if TYPE_CHECKING:
     import duckdb

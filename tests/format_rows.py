@@ -12,8 +12,9 @@ import duckdb
 import numpy as np
 
 from hedgectl import sql
-from hedgectl.formats import catalogue, detect
+from hedgectl.formats import catalogue
 from hedgectl.formats.catalogue import Format
+from hedgectl.formats.sample import sample_of
 
 Row = dict[str, Any]
 
@@ -41,7 +42,7 @@ def rows(fmt: Format | str, text: str | Sequence[str], *, tz: str | None = None)
     con = connection()
     con.execute("SET VARIABLE hedgectl_tz = $1", [tz])
     lines = text.splitlines() if isinstance(text, str) else list(text)
-    sample = detect.sample_of(lines)
+    sample = sample_of(lines)
     texts = list(sample.lines if fmt.input == "text" else sample.texts)
     numbers = np.arange(1, len(texts) + 1, dtype=np.int64)
     con.register(

@@ -20,8 +20,10 @@ from make_format_goldens import FOLDER, MAX_BYTES, storable
 
 from hedgectl import schemas
 from hedgectl.errors import UsageError
-from hedgectl.formats import catalogue, columns, detect
+from hedgectl.formats import catalogue, columns, detect, mapping
 from hedgectl.formats.document import formats_document
+from hedgectl.formats.format import OBSERVERS
+from hedgectl.formats.sample import sample_of
 
 FORMATS = sorted(catalogue.load_all())
 FILES = [(name, path) for name in FORMATS for path in samples(name)]
@@ -122,7 +124,7 @@ def test_no_record_breaks_it_and_none_vanishes(name: str) -> None:
         texts = [json.dumps(odd_record(rng, names)) for _ in range(400)]
         # and the sample's own records with one value at a time made odd
         for path in samples(name):
-            for record in detect.sample_of(read_text(path).splitlines()).records[:40]:
+            for record in sample_of(read_text(path).splitlines()).records[:40]:
                 for key in record:
                     texts.append(json.dumps({**record, key: rng.choice(ODD_VALUES)}))
     found = rows(fmt, texts)
@@ -160,7 +162,7 @@ def test_golden_rows(name: str, path: Path) -> None:
 def test_rows_make_sense(name: str, path: Path) -> None:
     text = read_text(path)
     found = rows_of(name, path)
-    sample = detect.sample_of(text.splitlines())
+    sample = sample_of(text.splitlines())
     whole = len(sample.lines) if catalogue.get(name).input == "text" else len(sample.records)
     assert {r["line"] for r in found} == set(range(1, whole + 1)), "a record vanished"
     for r in found:
@@ -168,7 +170,7 @@ def test_rows_make_sense(name: str, path: Path) -> None:
             assert r.get("reason") or r["kind"] == "tool"
             continue
         assert r["status"] in ("ok", "error", "censored")
-        assert r["observer"] in catalogue.OBSERVERS
+        assert r["observer"] in OBSERVERS
         assert r["status"] != "ok" or "error_kind" not in r
         e2e = r.get("e2e_ns")
         assert e2e is None or 0 <= e2e <= 86_400_000_000_000
@@ -191,7 +193,7 @@ def test_is_recognised_as_itself(name: str, path: Path) -> None:
 @pytest.mark.parametrize(("name", "path"), [f for f in FILES if catalogue.get(f[0]).input == "json"])
 def test_numbers_may_be_text(name: str, path: Path) -> None:
     """Databases, queues and spreadsheets hand numbers on in quotes."""
-    records = detect.sample_of(read_text(path).splitlines()).records
+    records = sample_of(read_text(path).splitlines()).records
     bare, quoted = ([json.dumps(how(r)) for r in records] for how in (dict, _quoted))
     assert _untold(rows(name, quoted)) == _untold(rows(name, bare))
 
@@ -249,7 +251,7 @@ HEADER = (
 def load(tmp_path: Path, text: str, suffix: str = ".sql") -> catalogue.Format:
     path = tmp_path / f"x{suffix}"
     path.write_text(text, encoding="utf-8")
-    return catalogue._load_sql(path) if suffix == ".sql" else catalogue._load_toml(path, own=False)
+    return catalogue._load_sql(path) if suffix == ".sql" else mapping.load(path, own=False)
 
 
 def test_header_of_an_sql_format(tmp_path: Path) -> None:

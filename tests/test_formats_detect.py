@@ -14,9 +14,12 @@ from format_rows import rows
 
 from hedgectl import schemas
 from hedgectl.errors import InputError, UsageError
-from hedgectl.formats import detect
+from hedgectl.formats import columns, detect, starter
 from hedgectl.formats.catalogue import Format, get, load_user_map
 from hedgectl.formats.document import detection_document
+from hedgectl.formats.sample import page_start, sample_of
+from hedgectl.formats.terms import terms
+from hedgectl.formats.unread import field_report
 
 PLAIN = {"ts": "2026-02-01T10:00:00Z", "request_id": "q", "replica": "a", "status": 200, "e2e_ms": 5}
 
@@ -32,41 +35,39 @@ def named(name: str, terms: str, kind: str = "json") -> Format:
 # --- containers ------------------------------------------------------------------------------------------------------
 def test_containers() -> None:
     one = json.dumps(PLAIN)
-    assert detect.sample_of([one, "", one]).container == "json"
-    assert len(detect.sample_of([f"[{one}, {one}]"]).records) == 2
-    assert len(detect.sample_of([json.dumps({"data": [PLAIN, PLAIN]})]).records) == 2
-    assert len(detect.sample_of(json.dumps([PLAIN, PLAIN], indent=1).splitlines()).records) == 2
-    assert len(detect.sample_of(json.dumps(PLAIN, indent=4).splitlines()).records) == 1
-    assert detect.sample_of(["a,b", "1,2"]).container == "csv"
-    assert detect.sample_of(["a;b", "1;2"]).records == ({"a": "1", "b": "2"},)
-    assert detect.sample_of(["GET / 200 5"]).container == "text"
-    assert detect.sample_of([], parquet_rows=[{"ts": 1}]).container == "parquet"
-    assert detect.sample_of(["\ufeffa,b", "1,2"]).records[0] == {"a": "1", "b": "2"}
+    assert sample_of([one, "", one]).container == "json"
+    assert len(sample_of([f"[{one}, {one}]"]).records) == 2
+    assert len(sample_of([json.dumps({"data": [PLAIN, PLAIN]})]).records) == 2
+    assert len(sample_of(json.dumps([PLAIN, PLAIN], indent=1).splitlines()).records) == 2
+    assert len(sample_of(json.dumps(PLAIN, indent=4).splitlines()).records) == 1
+    assert sample_of(["a,b", "1,2"]).container == "csv"
+    assert sample_of(["a;b", "1;2"]).records == ({"a": "1", "b": "2"},)
+    assert sample_of(["GET / 200 5"]).container == "text"
+    assert sample_of([], parquet_rows=[{"ts": 1}]).container == "parquet"
+    assert sample_of(["\ufeffa,b", "1,2"]).records[0] == {"a": "1", "b": "2"}
 
 
 def test_a_document_that_is_larger_than_the_sample_gives_its_whole_elements() -> None:
     text = json.dumps([PLAIN, PLAIN, PLAIN])[:-20]
-    assert len(detect.sample_of([text]).records) == 2
+    assert len(sample_of([text]).records) == 2
     wrapped = json.dumps({"data": [PLAIN, PLAIN, PLAIN]})[:-20]
-    assert len(detect.sample_of([wrapped]).records) == 2
+    assert len(sample_of([wrapped]).records) == 2
     columns = json.dumps({"meta": [{"name": "data", "data": []}], "data": [PLAIN, PLAIN, PLAIN], "rows": 3})[:-30]
-    assert len(detect.sample_of([columns]).records) == 2
-    assert detect.page_start('{"inner": {"data": [{"a": 1}') == -1
+    assert len(sample_of([columns]).records) == 2
+    assert page_start('{"inner": {"data": [{"a": 1}') == -1
 
 
 def test_a_document_over_lines_is_no_log_of_lines() -> None:
     whole = json.dumps({"version": 2, "choices": [{}], "eval": {"task": "browse"}}, indent=1).splitlines()
     assert "  {}" in whole
-    assert [dict(r) for r in detect.sample_of(whole).records] == [
-        {"version": 2, "choices": [{}], "eval": {"task": "browse"}}
-    ]
+    assert [dict(r) for r in sample_of(whole).records] == [{"version": 2, "choices": [{}], "eval": {"task": "browse"}}]
     # cut by the sample, and an array
-    assert detect.sample_of(whole[:-2]).records[0]["version"] == 2
-    assert len(detect.sample_of(json.dumps([{"a": {}}, {"a": {}}], indent=1).splitlines()).records) == 2
+    assert sample_of(whole[:-2]).records[0]["version"] == 2
+    assert len(sample_of(json.dumps([{"a": {}}, {"a": {}}], indent=1).splitlines()).records) == 2
 
 
 def test_a_quoted_comma_and_a_short_row_in_csv() -> None:
-    sample = detect.sample_of(["ts,model", '1,"a,b"', "only one", "2,c"])
+    sample = sample_of(["ts,model", '1,"a,b"', "only one", "2,c"])
     assert [r["model"] for r in sample.records] == ["a,b", "c"]
 
 
@@ -123,7 +124,7 @@ def test_terms(terms: str, holds: bool) -> None:
 
 def test_a_term_that_is_not_understood_is_a_fault_of_the_catalogue() -> None:
     with pytest.raises(UsageError):
-        detect.terms("!a=1")
+        terms("!a=1")
 
 
 def test_text_formats_match_lines_and_csv_formats_only_csv() -> None:
@@ -180,7 +181,7 @@ def test_a_metrics_page_is_told_by_name() -> None:
 )
 def test_percentiles_cannot_be_averaged(header: str) -> None:
     row = ",".join("1" for _ in header.split(","))
-    for act in (detect.detect, detect.starter_map):
+    for act in (detect.detect, starter.write):
         with pytest.raises(InputError) as caught:
             act([header, row])
         assert "percentiles" in caught.value.what
@@ -195,12 +196,12 @@ def test_a_single_percentile_column_beside_requests_is_no_aggregate() -> None:
 # --- fields that are not read ----------------------------------------------------------------------------------------
 def test_unknown_and_near_fields() -> None:
     records = [{**PLAIN, "ttft_ms": 2, "x_new": {"deep": 1}}, {**PLAIN, "TTFT_MS": 210, "Replica ": "z"}]
-    report = detect.field_report(get("plain"), records)
+    report = field_report(get("plain"), records)
     assert report.unknown == ("x_new",)
     # the second record has a replica already; its first token is missing and may be the field in capitals
     assert report.near == {"TTFT_MS": "ttft_ms", "Replica ": "replica"}
     assert report.beside == {"Replica "}
-    assert detect.field_report(get("litellm_payload"), records).unknown == ()
+    assert field_report(get("litellm_payload"), records).unknown == ()
 
 
 # --- units and mappings to start from --------------------------------------------------------------------------------
@@ -212,7 +213,7 @@ def test_unknown_and_near_fields() -> None:
     ],
 )  # fmt: skip
 def test_units_in_names(name: str, unit: str | None) -> None:
-    assert detect.suggest_unit(name) == unit
+    assert columns.suggest_unit(name) == unit
 
 
 EVENT = {
@@ -222,7 +223,7 @@ EVENT = {
 
 
 def test_a_starter_works_as_it_is_where_everything_is_stated(tmp_path: Path) -> None:
-    text = detect.starter_map(lines(EVENT))
+    text = starter.write(lines(EVENT))
     fields = tomllib.loads(text)["fields"]
     assert fields == {
         "ts": "ts", "request_id": "requestId", "model": "model", "route": "route", "segment": "segment", "status": "status", "streamed": "streamed", "e2e_ms": "latencyMs",
@@ -244,18 +245,18 @@ def test_a_time_is_found_by_its_values_where_no_name_tells_it() -> None:
         }
         for k in range(5)
     ]
-    text = detect.starter_map(lines(*calls))
+    text = starter.write(lines(*calls))
     assert (
         tomllib.loads(text)["fields"]["ts"] == "came"
     )  # the first of two; a day is no moment, a number may be a count
     assert "is it the start of the request?" in text
-    named = detect.starter_map(lines({"begin": "2025-11-27T08:00:00.422Z", "other": "2025-11-27T07:00:00Z"}))
+    named = starter.write(lines({"begin": "2025-11-27T08:00:00.422Z", "other": "2025-11-27T07:00:00Z"}))
     assert tomllib.loads(named)["fields"] == {"ts": "begin"}
-    assert "no field looks like a time" in detect.starter_map(lines({"day": "2025-11-27", "n": 1764230400}))
+    assert "no field looks like a time" in starter.write(lines({"day": "2025-11-27", "n": 1764230400}))
 
 
 def test_a_unit_that_nothing_states_is_asked_for() -> None:
-    text = detect.starter_map(lines({"time": "2026-02-01T10:00:00Z", "duration": 4215}))
+    text = starter.write(lines({"time": "2026-02-01T10:00:00Z", "duration": 4215}))
     assert '# e2e_?? = "duration"  # unit not known: is 4215 milliseconds or seconds?' in text
     assert tomllib.loads(text)["fields"] == {"ts": "time"}
 
@@ -263,19 +264,19 @@ def test_a_unit_that_nothing_states_is_asked_for() -> None:
 @pytest.mark.parametrize(("value", "unit"), [(4.215, "s"), (4215, "ms"), (4215000, "us"), (4215000000, "ns")])
 def test_a_unit_is_taken_from_start_and_end(value: float, unit: str) -> None:
     record = {"start_time": "2026-02-01T10:00:00Z", "end_time": "2026-02-01T10:00:04.215Z", "duration": value}
-    text = detect.starter_map(lines(record, record))
+    text = starter.write(lines(record, record))
     assert tomllib.loads(text)["fields"][f"e2e_{unit}"] == "duration"
     assert "unit from end minus start" in text
 
 
 def test_a_name_that_contradicts_the_clock_is_asked_about() -> None:
     record = {"start_time": "2026-02-01T10:00:00Z", "end_time": "2026-02-01T10:00:04.215Z", "duration_ms": 4.215}
-    text = detect.starter_map(lines(record))
+    text = starter.write(lines(record))
     assert '# e2e_?? = "duration_ms"  # the name says ms, end minus start says s' in text
 
 
 def test_values_that_carry_units_need_no_suffix() -> None:
-    text = detect.starter_map(["ts,ttft,e2e", "2026-02-01T10:00:00Z,250ms,1.2s", "2026-02-01T10:00:00Z,250ms,1.2"])
+    text = starter.write(["ts,ttft,e2e", "2026-02-01T10:00:00Z,250ms,1.2s", "2026-02-01T10:00:00Z,250ms,1.2"])
     assert 'e2e = "e2e"  # 1 of 2 values have no unit and will be rejected' in text
     assert 'ttft = "ttft"  # the values carry their unit' in text
 
@@ -289,7 +290,7 @@ def test_nested_fields_odd_names_and_control_characters() -> None:
         'model"name': "a\nb",
         "model": "m\u202e",
     }
-    text = detect.starter_map(lines(record))
+    text = starter.write(lines(record))
     assert tomllib.loads(text)["fields"]["prompt_tokens"] == "/usage/input_tokens"
     assert not any(ord(c) < 32 and c != "\n" for c in text)
     assert "\u202e" not in text
@@ -298,13 +299,13 @@ def test_nested_fields_odd_names_and_control_characters() -> None:
 @pytest.mark.parametrize("text", [["INFO started", "INFO stopped"], ["x"]])
 def test_no_mapping_for_text(text: list[str]) -> None:
     with pytest.raises(InputError, match="no records of named fields"):
-        detect.starter_map(text)
+        starter.write(text)
 
 
 # --- the document ----------------------------------------------------------------------------------------------------
 def test_detection_document() -> None:
-    known = detection_document(detect.sample_of(lines(PLAIN)), path="a.jsonl")
-    unknown = detection_document(detect.sample_of(lines(EVENT)), path="b.jsonl")
+    known = detection_document(sample_of(lines(PLAIN)), path="a.jsonl")
+    unknown = detection_document(sample_of(lines(EVENT)), path="b.jsonl")
     for document in (known, unknown):
         jsonschema.validate(document, schemas.load("formats"))
     assert (known["detected"]["format"], known["detected"]["mapping"], known["formats"][0]["format"]) == (
@@ -315,7 +316,7 @@ def test_detection_document() -> None:
     assert (unknown["detected"]["format"], unknown["formats"]) == (None, [])
     assert "latencyMs" in unknown["detected"]["mapping"]
     with pytest.raises(InputError, match="metrics page"):
-        detection_document(detect.sample_of(METRICS), path="m")
+        detection_document(sample_of(METRICS), path="m")
 
 
 def test_a_text_format_whose_lines_are_objects_is_found_without_a_shippers_prefix() -> None:

@@ -71,6 +71,7 @@ from make_format_samples import attribute, envoy_row, export, llm_request
 from hedgectl import decompose
 from hedgectl.formats import catalogue, detect
 from hedgectl.formats.catalogue import get
+from hedgectl.formats.sample import sample_of
 
 T = 1770000000.0
 T_NS = 1770000000_000000000
@@ -760,7 +761,7 @@ JSON_SAMPLES = [name for name, fmt in catalogue.load_all().items() if fmt.input 
 def test_ids_are_made_of_values_and_not_of_how_they_are_written(name: str) -> None:
     """A file that jq or an editor wrote again is the same file: other spaces, keys in another order."""
     for path in samples(name):
-        records = detect.sample_of(read_text(path).splitlines()).records
+        records = sample_of(read_text(path).splitlines()).records
         ids = [
             [(r.get("request_id"), r.get("attempt_id"), r.get("turn_id")) for r in attempts(name, lines)]
             for lines in (
@@ -793,7 +794,7 @@ def turned(value: Any, key: str, factor: int, here: bool = False) -> Any:
 @pytest.mark.parametrize("name", FIRST_TOKENS)
 def test_a_first_token_that_cannot_be_one_is_unknown_and_told(name: str) -> None:
     """A clock that was set back, or a bug of the writer: never a time, never dropped without a word, the request stays."""
-    records = [r for path in samples(name) for r in detect.sample_of(read_text(path).splitlines()).records]
+    records = [r for path in samples(name) for r in sample_of(read_text(path).splitlines()).records]
     clean = attempts(name, [json.dumps(r) for r in records])
     assert any("ttft_ns" in r for r in clean)
     for factor, codes in (

@@ -24,7 +24,7 @@ from ingest_logs import query, read
 
 from hedgectl import analysis, decompose, fleet, history, join, sql
 from hedgectl.errors import UsageError
-from hedgectl.formats.catalogue import parse_join_ids
+from hedgectl.formats.format import parse_join_ids
 from hedgectl.store import connect
 from hedgectl.tasks import Here
 

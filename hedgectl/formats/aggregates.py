@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from hedgectl import engine_facts
 from hedgectl.errors import InputError
-
-if TYPE_CHECKING:
-    from hedgectl.formats.detect import Sample
+from hedgectl.formats.sample import Sample
 
 _METRIC_LINE = re.compile(r"^(# (HELP|TYPE|EOF|UNIT)\b|[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^}]*\})? [-+0-9.eEinfNa]+( \d+)?$)")
 _QUANTILE = re.compile(

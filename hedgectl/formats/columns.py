@@ -8,6 +8,7 @@ A key of ``[fields]`` is a name from here, times and durations with the unit of 
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -104,3 +105,20 @@ def key(name: str, *, where: str) -> Key:
         where=where,
         hint=f"did you mean {near}?" if near else "a key of [fields] is one of ours, its value is the name in your log",
     )
+
+
+def suggest_unit(name: str) -> str | None:
+    """The unit that a field's own name states (``latencyMs``, ``ttft_s``, ``duration_seconds``), or None."""
+    words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+    match = re.search(
+        r"(?:^|[_.\-\s(])(ns|nanos?|nanoseconds?|us|micros?|microseconds?|ms|millis?|milliseconds?|msecs?|s|secs?|seconds?)\)?$",
+        words,
+    )
+    if match is None:
+        return None
+    unit = match.group(1)
+    if unit.startswith("n"):
+        return "ns"
+    if unit == "us" or unit.startswith("micro"):
+        return "us"
+    return "ms" if unit.startswith("m") else "s"

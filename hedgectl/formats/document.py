@@ -6,8 +6,10 @@ from typing import Any
 
 from hedgectl import sql
 from hedgectl.errors import InputError
+from hedgectl.formats import starter
 from hedgectl.formats.catalogue import Format, get, load_all
-from hedgectl.formats.detect import Sample, detect, starter_map
+from hedgectl.formats.detect import detect
+from hedgectl.formats.sample import Sample
 
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns"))
 
@@ -40,7 +42,7 @@ def detection_document(sample: Sample, *, path: str) -> dict[str, Any]:
     try:
         found = detect(sample, where=path)
     except InputError:
-        mapping = starter_map(sample)
+        mapping = starter.write(sample)
         document["detected"] = {
             "path": path,
             "format": None,

@@ -14,7 +14,9 @@ from statistics import median
 from typing import Any
 
 from hedgectl.errors import InputError
-from hedgectl.formats.detect import Record, Sample, refuse_aggregates, suggest_unit
+from hedgectl.formats.aggregates import refuse_aggregates
+from hedgectl.formats.columns import suggest_unit
+from hedgectl.formats.sample import Record, Sample, sample_of
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "ts": ("ts", "starttime", "start", "requesttime", "requeststart", "startedat", "timestamp", "time", "createdat", "clientstart",
@@ -64,8 +66,10 @@ _UNIT_WORD = re.compile(
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
-def write(sample: Sample) -> str:
+def write(sample: Sample | Sequence[str]) -> str:
     """The mapping as TOML text. Raises InputError if the sample has no records of named fields, or only aggregates."""
+    if not isinstance(sample, Sample):
+        sample = sample_of(sample)
     refuse_aggregates(sample)
     if not sample.records:
         raise InputError(

@@ -11,7 +11,7 @@ from hedgectl.errors import HedgectlError, InputError, NoRequests
 from hedgectl.formats.catalogue import note_texts
 
 if TYPE_CHECKING:
-    from hedgectl.formats.detect import FieldReport
+    from hedgectl.formats.unread import FieldReport
     from hedgectl.ingest.counts import Counts
     from hedgectl.store import Store
 

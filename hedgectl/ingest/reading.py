@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from hedgectl import place
 from hedgectl.formats.catalogue import Format
-from hedgectl.formats.detect import Sample
+from hedgectl.formats.sample import Sample
 from hedgectl.ingest.ledger import HEAD_BYTES, Entry, Ledger, fingerprint
 from hedgectl.lines import STDIN, Damage, byte_chunks, shown
 

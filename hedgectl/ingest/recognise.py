@@ -8,18 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from hedgectl import sql
 from hedgectl.errors import InputError
+from hedgectl.formats.aggregates import refuse_aggregates
 from hedgectl.formats.catalogue import Format, load_all
-from hedgectl.formats.detect import (
-    FieldReport,
-    Sample,
-    decoded,
-    detect,
-    field_report,
-    page_start,
-    refuse_aggregates,
-    sample_of,
-    terms,
-)
+from hedgectl.formats.detect import detect
+from hedgectl.formats.sample import Sample, decoded, page_start, sample_of
+from hedgectl.formats.terms import terms
+from hedgectl.formats.unread import FieldReport, field_report
 from hedgectl.ingest.ledger import HEAD_BYTES
 from hedgectl.ingest.reading import Opened
 from hedgectl.lines import ENVELOPES, STDIN, Unwrapper, decode, find_envelope, kind_of, take_off
