@@ -122,7 +122,7 @@ def parse_join_ids(text: str, *, where: str = "") -> tuple[tuple[str, str], ...]
 def from_header(
     head: Mapping[str, str], path: Path, *, select_sql: str, keys: tuple[str, ...], own: bool = False
 ) -> Format:
-    """The format whose header is ``head``; a mapping of the user\'s ``own`` may leave keys empty. Raises UsageError naming the key."""
+    """The format whose header is ``head``; a mapping of the user's ``own`` may leave keys empty. Raises UsageError naming the key."""
     where = str(path)
     missing = [k for k in _NEEDED if k not in head or (not head[k] and not own)]
     if missing:
