@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,11 @@ from hedgectl.formats.catalogue import Format
 from hedgectl.formats.sample import sample_of
 
 Row = dict[str, Any]
+
+MS = 1_000_000
+T = 1770000000.0
+"""The moment of records made by hand, s; ``T_NS`` the same, ns."""
+T_NS = 1770000000_000000000
 
 
 @cache
@@ -65,3 +71,20 @@ def samples(name: str) -> list[Path]:
     """The sample files of a format."""
     folder = sql.samples_dir() / name
     return sorted(p for p in folder.iterdir() if p.is_file()) if folder.is_dir() else []
+
+
+def first(name: str, file: str | None = None) -> dict[str, Any]:
+    """The first record of a format's sample, to be changed."""
+    path = next(p for p in samples(name) if file is None or p.name == file)
+    record: dict[str, Any] = json.loads(read_text(path).splitlines()[0])
+    return record
+
+
+def one(name: str, record: dict[str, Any] | str, **options: Any) -> Row:
+    found = rows(name, [record if isinstance(record, str) else json.dumps(record)], **options)
+    assert len(found) == 1
+    return found[0]
+
+
+def view(found: list[Row], *keys: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(r.get(k) for k in keys) for r in found)

@@ -1,7 +1,7 @@
 """Logs that make a careless tool lie: what a whole command answers, from the first line to the exit code.
 
 Cases with a test beside the code they concern are not repeated here: cut lines, duplicates, retries, losers, clocks, units, zones,
-overlapping tools and cached tokens stand in test_ingest, test_formats_pitfalls, test_formats_map and test_decompose; the verdicts in
+overlapping tools and cached tokens stand in test_ingest, test_formats_* and test_decompose; the verdicts in
 test_diagnose.
 """
 
