@@ -9,10 +9,12 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from hedgectl import sql
+from hedgectl import decompose, sql
+from hedgectl.decompose import Prepared, Selection
 
 START_NS = 1_800_000_000_000_000_000  # 2027-01-15T08:00:00Z
 MS = 1_000_000
+S = 1000 * MS
 
 
 @contextmanager
@@ -127,3 +129,22 @@ def fleet(
     if pools:
         columns["pool"] = np.array([f"zone-{p}" for p in pool], dtype=object)
     return columns
+
+
+def requests(
+    rows: Sequence[Mapping[str, Any]], selection: Selection | None = None
+) -> tuple[list[dict[str, Any]], Prepared]:
+    """Rows of `request` joined with `component`, in order of arrival."""
+    with log(rows) as con:
+        prepared = decompose.prepare(con, selection)
+        found = con.execute(
+            "SELECT r.* EXCLUDE (queue_ns, queue_basis, prefill_ns, prefill_basis, decode_ns, decode_basis, tool_wait_ns, "
+            "tool_wait_basis), c.* EXCLUDE (request_key, e2e_ns) "
+            "FROM request r LEFT JOIN component c USING (request_key) ORDER BY r.request_key"
+        )
+        names = [d[0] for d in found.description or []]
+        return [dict(zip(names, r, strict=True)) for r in found.fetchall()], prepared
+
+
+def at(ms: float, **more: Any) -> dict[str, Any]:
+    return {"arrival_ns": START_NS + round(ms * MS), **more}
