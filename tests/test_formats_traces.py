@@ -23,7 +23,8 @@ from typing import Any
 
 import pytest
 from format_rows import attempts
-from make_trace_samples import EXPECTED_MS, TRACE, files
+from make_trace_samples import files
+from trace_spans import EXPECTED_MS, TRACE
 
 from hedgectl import decompose, ingest, sql, store
 
