@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_hostile import row, run
+from command_line import row, run
 
 __all__ = ["run"]  # a fixture
 
