@@ -17,8 +17,8 @@ from typing import Any
 
 import jsonschema
 import pytest
+from probe_runs import answer
 from probe_servers import Exchange, Script, Scripted
-from test_probe_hedged import answer
 
 from hedgectl import schemas
 

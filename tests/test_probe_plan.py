@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from probe_runs import answer, run
+from probe_runs import settings as hedged_settings
 from probe_servers import Exchange, Scripted
-from test_probe_hedged import answer, run
-from test_probe_hedged import settings as hedged_settings
 
 from hedgectl.errors import UsageError
 from hedgectl.model import Workload

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import trustme
+from probe_runs import RULES, answer, both, run, settings
 from probe_servers import Exchange, Script, Scripted
-from test_probe_hedged import RULES, answer, both, run, settings
 
 from hedgectl.errors import UnreachableError
 from hedgectl.probe import result

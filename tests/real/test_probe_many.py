@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_probe_session import calls_in_a_row
+from test_probe_accounting import calls_in_a_row
 
 pytestmark = pytest.mark.real
 
