@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_recommend import only
+from recommend_cases import only
 
 from hedgectl import analysis, decompose
 from hedgectl.model import CENSORED, OK, SlowSeries, Workload

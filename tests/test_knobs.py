@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import recommend_logs as logs
-from test_recommend import given, only
+from recommend_cases import given, only
 
 from hedgectl.model import Workload
 from hedgectl.policy import Rule, Window

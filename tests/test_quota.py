@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import recommend_logs as logs
-from test_recommend import codes, only
+from recommend_cases import codes, only
 
 from hedgectl.cost import quota_peak
 from hedgectl.recommend import Options

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import recommend_logs as logs
-from test_recommend import only
+from recommend_cases import only
 
 from hedgectl import config
 from hedgectl.errors import UsageError

@@ -6,35 +6,19 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 import recommend_logs as logs
+from recommend_cases import codes, given, only
 
-from hedgectl import decompose, policy, schemas
+from hedgectl import decompose, policy
 from hedgectl.errors import InputError, UsageError
 from hedgectl.model import Workload
-from hedgectl.policy import Budget, Hedge, PolicyDocument, Rule, Scope, ScopePolicy, Window
+from hedgectl.policy import Budget, Rule, Window
 from hedgectl.recommend import Options, delay, parse_goal, recommend, scopes
 from hedgectl.recommend.arms import Pool
 from hedgectl.recommend.decide import decide
 from hedgectl.recommend.run import Coverage
-
-CHAT = Scope("chat")
-
-
-def only(workload: Workload, options: Options | None = None, **known: Any) -> dict[str, Any]:
-    found = decide(workload, CHAT, options or Options(), **known)
-    notes = list(found.notes)
-    document = PolicyDocument("2026-11-29T00:00:00Z", (found.policy,), notes=tuple(notes)).to_document()
-    printed = json.loads(json.dumps(document, allow_nan=False))
-    policy.parse(printed)  # what is printed can be read back
-    jsonschema.Draft202012Validator(schemas.load("policy")).validate(printed)
-    return document["policies"][0] | {"notes": notes}
-
-
-def codes(entry: dict[str, Any], key: str = "reasons") -> list[str]:
-    return [one["code"] for one in entry[key]]
 
 
 def test_a_slow_replica_now_and_then_is_hedged_with_low_confidence() -> None:
@@ -198,13 +182,6 @@ def test_goals_that_can_be_read() -> None:
     assert parse_goal(" ttft_p95<850ms ").metric == "ttft_p95_ms"
     assert parse_goal("e2e_p99.9").metric == "e2e_p99.9_ms"
     assert parse_goal(None).metric == "e2e_p99_ms"
-
-
-def given(delay_ms: float, *rules: Rule, budget: Budget | None = None, windows: tuple[Window, ...] = ()) -> Options:
-    entry = ScopePolicy(
-        Scope(), "hedge", hedge=Hedge("response", delay_ms, budget=budget), eligible=rules, windows_utc=windows
-    )
-    return Options(policy=PolicyDocument("2026-11-29T00:00:00Z", (entry,)))
 
 
 def test_a_given_policy_is_priced_as_it_stands() -> None:

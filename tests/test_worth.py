@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import recommend_logs as logs
-from test_recommend import given, only
+from recommend_cases import given, only
 
 from hedgectl.config import Config, Value
 from hedgectl.model import Workload
