@@ -10,7 +10,7 @@ from hedgectl.cli import blocks, opening, output
 from hedgectl.cli.options import Printing, Source, grouped
 from hedgectl.errors import UsageError
 
-_HELP = """Run one read-only query over the tables request, component and selected_attempt.
+_HELP = """Run one read-only query over the tables request, component and selected_attempt; rows leave as table, jsonl, csv or md.
 
 Examples:
 
