@@ -133,5 +133,5 @@ class Stage:
             return free.pop()
         self._made += 1
         table = f"shaped_{self._made}"
-        worker.create(table)
+        worker.create(table, fmt)
         return table

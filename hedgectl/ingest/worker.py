@@ -40,29 +40,32 @@ class Worker:
         self._con.execute(sql.text("formats/_macros"))
         self._feed = Feed()
         self._con.register("block", self._feed)
-        self._format: str | None = None
+        self._format: Format | None = None
+        self._rows = ""
         self._dirty: dict[str, bool] = {}
         self._begun = 0  # first lines of files that could be searched inside
         self._table = ""
         self._returning = ""
 
     def use(self, fmt: Format) -> None:
-        """Binds ``raw`` and the format's SELECT to this cursor."""
-        if self._format == fmt.name:
+        """Binds ``raw`` to this cursor, and the format to its name."""
+        if self._format is fmt:
             return
         with explained(self._name):
             self._con.execute(sql.text("ingest/raw_text" if fmt.input == "text" else "ingest/raw_json"))
-            try:
-                self._con.execute(f"CREATE OR REPLACE TEMP VIEW format_rows AS {fmt.select_sql.rstrip().rstrip(';')}")
-            except sql_error() as error:
-                # a broken mapping of the user's shows here, before any line is read
-                raise UsageError(f"the format {fmt.name} is not valid SQL: {error}", where=str(fmt.path)) from error
-        self._format = fmt.name
+        # no view: DuckDB would bind the SELECT, its costliest work on a small log, once more to make one
+        select = fmt.select_sql.rstrip().rstrip(";")
+        self._rows = f"WITH format_rows AS (\n{select}\n) {sql.text('ingest/hashed')}"
+        self._format = fmt
 
-    def create(self, table: str) -> None:
-        """Makes an empty stage table for the rows of the format in use."""
+    def create(self, table: str, fmt: Format) -> None:
+        """Makes an empty stage table for the rows of the format, which is in use. Raises UsageError if its SELECT is none."""
         with explained(self._name):
-            self._con.execute(f"CREATE TABLE stage.{table} AS {sql.text('ingest/hashed')} LIMIT 0")
+            try:
+                self._con.execute(f"CREATE TABLE stage.{table} AS {self._rows} LIMIT 0")
+            except sql_error() as error:
+                _give_up_if_not_data(error, fmt)
+                raise
 
     def fill(self, table: str, fmt: Format) -> None:
         """Names the stage table that ``shape`` fills next."""
@@ -187,7 +190,7 @@ class Worker:
         for i in seen[np.linspace(0, len(seen) - 1, _PROBES).astype(int)].tolist():
             self._feed.parts = records.cut(i, i + 1).parts
             try:
-                self._con.execute(sql.text("ingest/hashed")).fetchall()
+                self._con.execute(self._rows).fetchall()
                 return
             except sql_error() as error:
                 failure = error
@@ -198,7 +201,7 @@ class Worker:
         ) from failure
 
     def _run(self, table: str, records: Records, *, in_order: bool) -> dict[str, Any]:
-        statement = f"INSERT INTO stage.{table} {sql.text('ingest/hashed')}"
+        statement = f"INSERT INTO stage.{table} {self._rows}"
         if not in_order:
             return self._con.execute(f"{statement} RETURNING {self._returning}").fetchnumpy()
         # handing every row back costs a tenth of the whole; mostly a few sums show that each line gave one attempt
