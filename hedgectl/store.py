@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import tempfile
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import duckdb
 
 _RETRY_S = 0.2
+_AMOUNT = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kmgt](i?b)?|b)\s*", re.IGNORECASE)
+_in_memory = itertools.count()  # several databases of one process must not spill into the same files
 _HOLDER = re.compile(r"held in (?P<program>.*?)\s*\(PID (?P<pid>\d+)\)(?: by user (?P<user>\S+?))?[.\s]", re.DOTALL)
 _DAMAGED = ("Could not read enough bytes", "Corrupt database", "Serialization Error", "Failed to load metadata")
 _CREATES = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
@@ -81,7 +84,7 @@ def connect(
     if path is not None:
         _check_place(path, read_only=read_only)
     config: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": _memory_limit(memory_limit),
+        "memory_limit": f"{memory_bytes(memory_limit) // tasks.sharers()}B",
         "temp_directory": _spill_folder(path),
         # nothing is ever fetched from a network behind the user's back
         "autoinstall_known_extensions": "false",
@@ -129,23 +132,26 @@ def _check_place(path: Path, *, read_only: bool) -> None:
         )
 
 
-def _memory_limit(text: str | None) -> str:
+def memory_bytes(text: str | None) -> int:
+    """What DuckDB may take of the memory: an amount like ``"1GB"``, for None half of the machine, at most 1 GiB. Raises UsageError."""
     if text is not None:
-        if not re.fullmatch(r"\s*\d+(\.\d+)?\s*([kKmMgGtT](i?[bB])?|[bB])\s*", text):
+        found = _AMOUNT.fullmatch(text)
+        if not found:
             raise UsageError(f"not an amount of memory: {text!r}", hint="for example --memory-limit 2GB")
-        return text.strip()
+        unit = found["unit"].lower()
+        return int(float(found["number"]) * (1024 if "i" in unit else 1000) ** "bkmgt".index(unit[0]))
     total = 4 << 30
     with contextlib.suppress(ValueError, OSError, AttributeError):
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     # More is rarely faster, since rows spill in order, and a replay beside the database needs memory of its own.
-    return f"{min(1024, max(256, (total // 2) >> 20))}MiB"
+    return min(1 << 30, max(256 << 20, total // 2))
 
 
 def _spill_folder(path: Path | None) -> str:
     """Beside the database if that folder is writable (it is the disk with room), else the system's temporary folder."""
     if path is not None and os.access(path.parent, os.W_OK):
         return f"{path}.tmp"
-    return str(Path(tempfile.gettempdir()) / f"hedgectl-{os.getpid()}.tmp")
+    return str(Path(tempfile.gettempdir()) / f"hedgectl-{os.getpid()}-{next(_in_memory)}.tmp")
 
 
 def _check_magic(path: Path, *, read_only: bool) -> None:

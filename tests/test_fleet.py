@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ from hedgectl.fleet.manifest import Manifest, Segment, shelf, standing
 from hedgectl.ingest.ledger import Entry
 from hedgectl.place import find, place
 from hedgectl.recommend import Options, recommend, spread
-from hedgectl.tasks import Done, Here, on
+from hedgectl.tasks import Abreast, Done, Here, on
 
 SMALL = 1  # every file is a batch of its own
 
@@ -207,6 +208,49 @@ def test_a_piece_keeps_to_its_cores(tmp_path: Path, files: list[Path]) -> None:
             assert memory.con.execute("SELECT current_setting('threads')").fetchall() == [(1,)]
     assert tasks.threads() is None
     assert got | {"database": ""} == expected | {"database": ""}
+
+
+def test_pieces_abreast_share_the_machine() -> None:
+    """Two at once, each with a core and half of the memory; what was not begun when the run is closed never is."""
+    met, begun = threading.Barrier(2, timeout=60), []
+
+    def piece(n: int) -> list[tuple[Any, ...]]:
+        begun.append(n)
+        if n < 2:
+            met.wait()
+        if n == 2:
+            raise InputError("not this one")
+        with store.connect(None, memory_limit="1GiB") as memory:
+            return memory.con.execute("SELECT current_setting('threads'), current_setting('memory_limit')").fetchall()
+
+    done = {each.index: each for each in Abreast(2).run(piece, range(4), [0] * 4)}
+    assert [done[n].result for n in (0, 1, 3)] == [[(1, "512.0 MiB")]] * 3
+    assert str(done[2].error) == "not this one"
+
+    begun.clear()
+    run = Abreast(2).run(piece, range(40), [0] * 40)
+    next(run)
+    run.close()  # type: ignore[attr-defined]
+    assert 2 <= len(begun) < 40
+    assert tasks.sharers() == 1
+
+
+def test_a_batch_of_one_part_and_one_of_many_are_the_same_rows(tmp_path: Path) -> None:
+    """Names that no path could hold, and none at all, come back as they were."""
+    models = ["chat", "org/embed=2", "a b+c%2F", "\u00e9\u4e2d", ".."]
+    paths = []
+    for k, some in enumerate((models[:1], models)):
+        path = tmp_path / f"{k}.jsonl"
+        rows = [logs.row(k * 100 + n, model=some[n % len(some)], pool="p" if n % 2 and k else None) for n in range(60)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        paths.append(path)
+    logs.read(*paths, db=tmp_path / "a.duckdb")
+    into(tmp_path / "out", *paths)
+    same(tmp_path / "out", tmp_path / "a.duckdb")
+    parts = [manifest.parts for manifest in shelf(place(str(tmp_path / "out"))).manifests]
+    assert sorted(map(len, parts)) == [1, 10]
+    assert {part.model for some in parts for part in some} == set(models)
+    assert {part.pool for some in parts for part in some} == {"p", None}
 
 
 EXTRAS = ("ray", "boto3", "botocore")

@@ -7,10 +7,16 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import duckdb
+import numpy as np
 import pytest
 from format_rows import connection
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from hedgectl import sql
+from hedgectl.formats import macros
+from hedgectl.formats.catalogue import load_all
 
 NS = 1_000_000_000
 
@@ -24,6 +30,21 @@ def call(expression: str, *values: Any, tz: str | None = None) -> Any:
 def utc_ns(text: str) -> int:
     moment = datetime.fromisoformat(text)
     return round((moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)) * 1000
+
+
+def test_a_format_needs_no_macro_beside_those_it_is_given() -> None:
+    """Each format alone, on a connection that has nothing else."""
+    every = sql.text("formats/_macros").count("TEMP MACRO")
+    block = {"line": np.zeros(1, np.int64), "record": np.zeros(1, np.int32), "t": np.array(["{}"])}
+    with duckdb.connect() as con:
+        for name, fmt in load_all().items():
+            needed = macros.needed(fmt.select_sql)
+            assert needed.count("TEMP MACRO") < 0.7 * every, name
+            with con.cursor() as alone:
+                alone.register("block", block)
+                alone.execute(sql.text("ingest/raw_text" if fmt.input == "text" else "ingest/raw_json"))
+                alone.execute(needed)
+                alone.execute(f"CREATE TEMP VIEW format_rows AS {fmt.select_sql.rstrip().rstrip(';')}")
 
 
 @settings(max_examples=60, deadline=None)

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote
 
 from hedgectl import sql, store
 from hedgectl.fleet.load import digest
@@ -17,8 +17,8 @@ from hedgectl.ingest.document import File
 from hedgectl.ingest.ledger import Entry, Ledger
 from hedgectl.place import Place, place
 
-_NULL = "__HIVE_DEFAULT_PARTITION__"
-_BY = ["model", "route", "pool", "hour"]
+_NULL = "__HIVE_DEFAULT_PARTITION__"  # as every reader of such folders takes it
+_BY = ("model", "route", "pool", "hour")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +79,29 @@ def _segment(entry: Entry, before: tuple[Entry, str] | None) -> Segment:
 
 def _rows(memory: store.Store, where: Place, folder: Path) -> tuple[Part, ...]:
     """Writes the attempts, one part a model, route, pool and hour."""
-    root = folder / "rows"
-    ((*known,),) = memory.con.execute(sql.text("fleet/known")).fetchall()
+    con, root = memory.con, folder / "rows"
+    ((*known,),) = con.execute(sql.text("fleet/known")).fetchall()
     # a log knows a third of the columns; the others would cost as much to write as these
-    columns = [n for n, rows in zip(memory.con.table("attempt").columns, known, strict=True) if rows or n in _BY]
-    memory.con.sql(sql.text("fleet/parted")).select(*columns, "hour").write_parquet(
-        str(root), compression="zstd", partition_by=_BY, write_partition_columns=True
-    )
-    made = sorted(root.rglob("*.parquet"))
-    if not made:
+    columns = [n for n, rows in zip(con.table("attempt").columns, known, strict=True) if rows or n in _BY]
+    con.execute(sql.text("fleet/scopes"))
+    scopes = con.execute(sql.text("fleet/scope_list")).fetchall()
+    if not scopes:
         return ()
-    counted = dict(memory.con.execute(sql.text("fleet/part_rows"), {"files": [str(f) for f in made]}).fetchall())
+    parted = con.sql(sql.text("fleet/parted")).select(*columns, "hour", "part")
+    if len(scopes) == 1:
+        # spreading rows over files takes as long as writing them
+        (root / "part=0").mkdir(parents=True)
+        parted.select(*columns, "hour").write_parquet(str(root / "part=0" / "0.parquet"), compression="zstd")
+    else:
+        parted.write_parquet(str(root), compression="zstd", partition_by=["part"])
+    made = sorted(root.rglob("*.parquet"))
+    counted = dict(con.execute(sql.text("fleet/part_rows"), {"files": [str(f) for f in made]}).fetchall())
     parts = []
     for file in made:
-        within = file.parent.relative_to(root)
-        values = dict(each.split("=", 1) for each in within.parts)
-        name = f"rows/{within.as_posix()}/{digest(file)}.parquet"
-        rows, size = int(counted[str(file)]), file.stat().st_size
+        scope = dict(zip(_BY, scopes[int(file.parent.name.removeprefix("part="))], strict=True))
+        under = "/".join(f"{k}={_NULL if v is None else quote(v, safe='')}" for k, v in scope.items())
+        name, rows, size = f"rows/{under}/{digest(file)}.parquet", int(counted[str(file)]), file.stat().st_size
         where.add(name, file)
-        scope = {k: None if v == _NULL else unquote(v) for k, v in values.items()}
         parts.append(Part(name, rows, **scope, bytes=size))
     return tuple(sorted(parts, key=lambda part: part.name))
 

@@ -105,6 +105,7 @@ def _count(con: Any, hour: Hour) -> Counted:
     with fetched(where, hour.parts) as here, fetched(where, hour.before) as earlier:
         cut(con, here, hour.cuts)
         con.execute(sql.text("fleet/hour_rows"), {"files": here.files})
+        con.execute(sql.text("fleet/again"))
         con.execute(sql.text("fleet/repeated"))
         con.execute(sql.text("fleet/hour_before"), {"files": earlier.files or here.files, "any": bool(earlier.files)})
         found = con.execute(sql.text("fleet/hour_counts"))

@@ -87,6 +87,7 @@ def load(url: str, into: store.Store, selection: Selection, only: Scope | None =
             _insert(con, where, "fleet/load_related", {p.name: key for p, key in wanted if p.name not in own}, cuts)
         _insert(con, where, "fleet/load_tool_span", {m.spans: m.key for m in found.manifests if m.spans}, cuts)
         con.execute("CREATE OR REPLACE TEMP VIEW fleet_row AS FROM attempt")
+        con.execute(sql.text("fleet/again"))
         con.execute(sql.text("fleet/repeated"))
         con.execute(sql.text("fleet/drop_repeated"))
 
@@ -114,8 +115,12 @@ def hour_name(hour: str | None) -> str:
 def cut(con: Any, here: Fetched, cuts: Mapping[str, Mapping[int, int]]) -> None:
     """Says which rows of which parts were replaced; ``cuts`` by part name: file_id -> last line that counts."""
     rows = [(here.file_of[part], f, line) for part, by_file in cuts.items() for f, line in by_file.items()]
+    if not rows:
+        con.execute(sql.text("fleet/stands_all"))
+        return
     values = {"files": [r[0] for r in rows], "file_ids": [r[1] for r in rows], "lines": [r[2] for r in rows]}
     con.execute(sql.text("fleet/cut"), values)
+    con.execute(sql.text("fleet/stands"))
 
 
 def _insert(

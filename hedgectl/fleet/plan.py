@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from hedgectl import place as places
-from hedgectl import store
 from hedgectl.errors import HedgectlError, InputError
 from hedgectl.fleet.manifest import Shelf, damaged
 from hedgectl.formats.catalogue import Format
@@ -20,6 +19,9 @@ from hedgectl.place import Place
 
 BATCH_BYTES = 128 << 20
 """Text of one batch, roughly: what a task can hold as rows in a gigabyte."""
+
+LEAST_BYTES = 32 << 20
+"""Below this the start of a batch (a database, the format's SQL: 0.2 s) would be more than a tenth of it."""
 
 ROUNDS = 4
 """Pieces of work for each worker, so that a long one does not end the run alone."""
@@ -61,15 +63,21 @@ class _Seen:
 
 
 def plan(
-    place: Place, shelf: Shelf, paths: Sequence[str], reading: Reading, *, batch_bytes: int | None, workers: int
+    place: Place,
+    shelf: Shelf,
+    paths: Sequence[str],
+    reading: Reading,
+    *,
+    batch_bytes: int | None,
+    workers: int,
+    least_bytes: int = 0,
 ) -> tuple[list[Batch], list[File]]:
     """Batches that cover all files, and the reports of those that cannot be opened.
 
     Files that begin alike may be the same file under two names, so they come into one batch, where that is found out.
     """
     entries = shelf.entries()
-    with store.connect(None) as memory:
-        ledger = Ledger(memory.con)
+    ledger = Ledger()
     for entry, _ in entries.values():
         ledger.put(entry)
     seen: list[_Seen] = []
@@ -84,7 +92,7 @@ def plan(
     numbers = _numbers(place, seen, set(entries))
     batches = []
     share = sum(one.bytes for one in seen) // (ROUNDS * workers)
-    size = batch_bytes or min(BATCH_BYTES, share if workers > 1 else BATCH_BYTES)
+    size = batch_bytes or min(BATCH_BYTES, max(share, least_bytes) if workers > 1 else BATCH_BYTES)
     for group in _filled(_groups(seen), size):
         known = {e.file_id: entries[e.file_id] for one in group for e in one.known}
         batches.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,16 +18,17 @@ from hedgectl.fleet.batch import Shaped, shape
 from hedgectl.fleet.hours import Counted, covered
 from hedgectl.fleet.load import load
 from hedgectl.fleet.manifest import Manifest, check, shelf
-from hedgectl.fleet.plan import ROUNDS, Batch, Reading, plan
+from hedgectl.fleet.plan import LEAST_BYTES, ROUNDS, Batch, Reading, plan
 from hedgectl.formats.catalogue import asked
 from hedgectl.ingest import document, overlap
 from hedgectl.ingest.document import File
 from hedgectl.lines import STDIN, expand, shown
 from hedgectl.place import Place, place
-from hedgectl.tasks import Done, Tasks
+from hedgectl.tasks import Abreast, Done, Here, Tasks
 
 _ROW_BYTES = 400  # of an attempt's keys in memory while an hour is searched for repetitions
 _FLOOR_BYTES = 256 << 20
+_EACH_BYTES = 512 << 20  # of the database that holds a batch
 
 Progress = Callable[[str], None]
 
@@ -56,11 +58,17 @@ def ingest(
     if STDIN in files:
         raise UsageError("stdin cannot be read into a folder", hint="write it to a file first, or use --db")
     where = place(folder)
+    if type(tasks) is Here:
+        tasks = Abreast(_abreast(memory_limit))
     chosen = asked(format, map_file, unit=unit)
     reading = Reading(chosen, tz, memory_limit, join, unit)
     held_before = shelf(where)
     check(where, held_before)
-    batches, reports = plan(where, held_before, files, reading, batch_bytes=batch_bytes, workers=tasks.workers)
+    # another process would begin a small batch at once; a core of this one rather takes a few larger ones
+    least = LEAST_BYTES if isinstance(tasks, Abreast) else 0
+    batches, reports = plan(
+        where, held_before, files, reading, batch_bytes=batch_bytes, least_bytes=least, workers=tasks.workers
+    )
     run = _Run(where, batches, reports, max_reject=max_reject, progress=progress)
     run.shape(tasks)
     counted = run.count(tasks, memory_limit)
@@ -70,6 +78,11 @@ def ingest(
     doc = document.build(held, run.reports, run.notes, tz=tz)
     doc["notes"] += [{"code": "cluster", "level": "info", "share": None, "text": text} for text in tasks.summary()]
     return doc
+
+
+def _abreast(memory_limit: str | None) -> int:
+    """How many batches this machine has in hand: one writes or compares while another reads, which no single one does."""
+    return max(1, min(os.cpu_count() or 1, store.memory_bytes(memory_limit) // _EACH_BYTES))
 
 
 class _Run:

@@ -86,16 +86,16 @@ _COLUMNS = (
 
 
 class Ledger:
-    """The table ``ingested_file`` in memory, found by the beginning of a file."""
+    """The table ``ingested_file`` in memory, found by the beginning of a file; empty without a database."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, con: duckdb.DuckDBPyConnection | None = None) -> None:
         self._by_head: dict[tuple[int, str], list[Entry]] = {}
         self._by_id: dict[int, Entry] = {}
         self._stored: set[int] = set()
         self._sizes: dict[str | None, set[int]] = {}  # by start_fingerprint
         self._next_id = 1
         self.batch_id = 1
-        for row in con.execute(sql.text("ingest/ledger")).fetchall():
+        for row in con.execute(sql.text("ingest/ledger")).fetchall() if con is not None else ():
             entry = Entry(*row)
             self._index(entry)
             self._stored.add(entry.file_id)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hedgectl import sql
 from hedgectl.errors import HedgectlError, UsageError
+from hedgectl.formats import macros
 from hedgectl.formats.catalogue import Format
 from hedgectl.ingest.arrow import Feed
 from hedgectl.ingest.counts import LINE_MASK, SLOT_BITS, Counts, Piece
@@ -37,7 +38,6 @@ class Worker:
         self._con: duckdb.DuckDBPyConnection = store.con.cursor()
         self._con.execute("SET TimeZone = 'UTC'")
         self._con.execute("SET VARIABLE hedgectl_tz = $1", [tz])
-        self._con.execute(sql.text("formats/_macros"))
         self._feed = Feed()
         self._con.register("block", self._feed)
         self._format: Format | None = None
@@ -53,6 +53,7 @@ class Worker:
             return
         with explained(self._name):
             self._con.execute(sql.text("ingest/raw_text" if fmt.input == "text" else "ingest/raw_json"))
+            self._con.execute(macros.needed(fmt.select_sql))
         # no view: DuckDB would bind the SELECT, its costliest work on a small log, once more to make one
         select = fmt.select_sql.rstrip().rstrip(";")
         self._rows = f"WITH format_rows AS (\n{select}\n) {sql.text('ingest/hashed')}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -15,6 +16,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 _threads: ContextVar[int | None] = ContextVar("threads", default=None)
+_sharers: ContextVar[int] = ContextVar("sharers", default=1)
 
 
 def threads() -> int | None:
@@ -22,14 +24,20 @@ def threads() -> int | None:
     return _threads.get()
 
 
+def sharers() -> int:
+    """How many pieces share the memory that this process may take."""
+    return _sharers.get()
+
+
 @contextlib.contextmanager
-def confined(to: int) -> Iterator[None]:
-    """What runs in the block keeps so many threads busy: the cores that its scheduler counts with."""
-    token = _threads.set(to)
+def confined(to: int, *, sharers: int = 1) -> Iterator[None]:
+    """What runs in the block keeps so many threads busy: the cores that its scheduler counts with. So many ``sharers`` do so at once."""
+    token, other = _threads.set(to), _sharers.set(sharers)
     try:
         yield
     finally:
         _threads.reset(token)
+        _sharers.reset(other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,7 @@ def on(where: str | None, *, cores: int | None = None) -> Iterator[Tasks]:
 
 
 class Here:
-    """One piece after another in this process."""
+    """One piece after another in this process, which has the machine to itself."""
 
     workers = 1
 
@@ -108,6 +116,32 @@ class Here:
     def summary(self) -> list[str]:
         """See :class:`Tasks`."""
         return []
+
+
+class Abreast(Here):
+    """So many pieces at once in this process, each in a thread that keeps to one core and to its share of the memory."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def run(self, function: Callable[[A], R], items: Sequence[A], memory_bytes: Sequence[int]) -> Iterator[Done[R]]:
+        """See :class:`Tasks`. One that is closed before its end waits for the pieces in hand: a thread cannot be cancelled."""
+        if len(items) < 2 or self.workers < 2:
+            yield from super().run(function, items, memory_bytes)
+            return
+
+        def one(index: int) -> Done[R]:
+            begin = time.perf_counter()
+            with confined(1, sharers=self.workers):
+                result, failure = attempted(function, items[index])
+            return Done(index, result, failure, time.perf_counter() - begin, "here")
+
+        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="hedgectl-piece")
+        try:
+            for done in as_completed([pool.submit(one, index) for index in range(len(items))]):
+                yield done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def attempted(function: Callable[[A], R], item: A) -> tuple[R | None, HedgectlError | None]:

@@ -1,11 +1,11 @@
 -- name: fleet/hour_counts
 -- question: what does one hour hold, repetitions left out?
--- input: fleet_row, repeated, TEMP TABLE before: the requests and turns of the hour before
+-- input: fleet_row, fleet_again, repeated, TEMP TABLE before: the requests and turns of the hour before
 -- output: one row of counts that add up over hours: a request whose attempts lie in two hours counts in the first
 WITH kept AS (
-    SELECT * FROM fleet_row WHERE (file_id, line, record) NOT IN (SELECT (file_id, line, record) FROM repeated)
+    FROM fleet_row ANTI JOIN repeated USING (file_id, line, record)
 ), reused AS (
-    SELECT format, attempt_id FROM kept WHERE attempt_id IS NOT NULL
+    SELECT format, attempt_id FROM kept WHERE attempt_id IS NOT NULL AND hash(attempt_id) IN (FROM fleet_again)
     GROUP BY ALL HAVING min(content_hash) <> max(content_hash)
 ), scoped AS (
     SELECT request_id, turn_id, scope FROM kept UNION ALL FROM before
