@@ -48,8 +48,8 @@ def _reach(g: Any, rep: Any, a: int, x: Any, t: float) -> None:
 
 
 @inlined
-def _send(g: Any, i: int, r: int, t: float) -> None:
-    """Send the next attempt of request `i` to replica `r`; without a gateway it is there at once."""
+def _send(g: Any, i: int, r: int, t: float) -> int:
+    """Send the next attempt of request `i` to replica `r`. Returns it if it is there at once, else -1."""
     q = request(g, i)
     a = (i << g.shift) + q.sent
     x = attempt(g, a)
@@ -58,8 +58,7 @@ def _send(g: Any, i: int, r: int, t: float) -> None:
     x.sent = t
     q.sent += 1
     q.alive += 1
-    rep = replica(g, r)
-    rep.outstanding += 1
+    replica(g, r).outstanding += 1
     error = fails_after(g, a)
     wait = gateway(g, a)
     if error < FOREVER:
@@ -67,9 +66,10 @@ def _send(g: Any, i: int, r: int, t: float) -> None:
     if g.attempt_deadline < FOREVER:
         push_timer(g, t + g.attempt_deadline, (T_ATTEMPT << KIND_BITS) + a)
     if wait <= 0.0:
-        _reach(g, rep, a, x, t)
-    elif wait <= error:  # else it fails on the way
+        return a
+    if wait <= error:  # else it fails on the way
         push_timer(g, t + wait, (T_ENQUEUE << KIND_BITS) + a)
+    return -1
 
 
 @inlined
@@ -78,7 +78,10 @@ def arrive(g: Any, i: int, t: float) -> None:
     g.tokens = min(g.burst, g.tokens + g.ratio)
     if g.watch_hedges:
         count(g, g.replicas + 1, t, 1.0, 0.0)
-    _send(g, i, route(g, i), t)
+    r = route(g, i)
+    a = _send(g, i, r, t)
+    if a >= 0:
+        _reach(g, replica(g, r), a, attempt(g, a), t)
 
 
 @jit
@@ -119,7 +122,9 @@ def hedge_due(g: Any, i: int, t: float) -> None:
     g.hedges += 1
     if g.watch_hedges:
         count(g, g.replicas + 1, t, 0.0, 1.0)
-    _send(g, i, r, t)
+    a = _send(g, i, r, t)
+    if a >= 0:
+        enter(g, a, attempt(g, a), t)
     if request(g, i).sent < g.attempts:
         push_timer(g, t + g.delay, (T_HEDGE << KIND_BITS) + i)
 
