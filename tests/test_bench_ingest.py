@@ -30,6 +30,16 @@ def test_many_small_files_are_all_read() -> None:
         bench.run("files", files=1)
 
 
+def test_growth_names_every_size() -> None:
+    got = bench.run("growth", as_of="", rows=400, scope_rows=300, scopes=1, requests=300, candidates=1)
+    jsonschema.validate(got, load("bench"))
+    told = [row["text"] for row in got["cases"]]
+    for text, sizes in zip(told, [(400, 800, 1600), (300, 600, 1200), (1, 2, 4), (1, 2, 4)], strict=True):
+        assert all(f" {size}: " in text for size in sizes)
+    with pytest.raises(UsageError):
+        bench.run("growth", scopes=0)
+
+
 def test_what_is_not_there_is_a_usage_error() -> None:
     for wrong in (
         lambda: bench.run("nothing"),

@@ -1,12 +1,18 @@
-"""Reading into a folder: beside a plain database, and with --set workers=2 two Ray workers beside one."""
+"""Reading into a folder: beside a plain database, and with --set workers=2 two Ray workers beside one.
+
+Both sides read the same files on the same cores. ``--out`` and ``--db`` have the machine: the one takes several batches at once, the
+other shapes in two threads and merges in a third. One Ray worker has one core, so the plain path beside it is confined to one as well.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +27,9 @@ from hedgectl.store import connect
 def cases(*, rows: int = 300_000, files: int = 6, runs: int = 3, workers: int = 0) -> list[dict[str, Any]]:
     """Rows of ``bench.v1``: seconds into a folder beside seconds into a database, alternating; ``ratio`` is the overhead.
 
-    With ``workers`` the same through one Ray worker, with a thread on both sides, and that many Ray workers beside one, where
-    ``ratio`` is how many times longer the one takes. The start of a cluster is told apart. Raises HedgectlError if a row is
+    With ``workers`` the same through one Ray worker, with a core on both sides, and that many Ray workers beside one, where
+    ``ratio`` is how many times longer the one takes; the last row is what the machine itself allows: the plain path, confined to a core,
+    in so many processes at once beside one. The start of a cluster is told apart. Raises HedgectlError if a row is
     lost, UsageError without Ray.
     """
     if rows < files or files < 1 or runs < 1 or workers < 0:
@@ -41,7 +48,7 @@ def cases(*, rows: int = 300_000, files: int = 6, runs: int = 3, workers: int = 
         for _ in range(runs):
             parts.append(reading.into(tasks.Here()))
             plain.append(reading.plain())
-        both = "2 shaping threads and a merging one on both sides; a folder is written between two batches, not beside them"
+        both = "all cores on both sides: several batches at once beside 2 shaping threads and a merging one"
         cpu = statistics.median(a.cpu / b.cpu for a, b in zip(parts, plain, strict=True))
         found = [_row("--out beside --db", parts, plain, reading.rows, both) | {"cpu_ratio": round(cpu, 3)}]
         if workers:
@@ -68,7 +75,33 @@ def _on_ray(reading: _Reading, runs: int, workers: int) -> list[dict[str, Any]]:
         _row("--on ray, 1 worker, beside --db", alone, plain, reading.rows, one)
         | {"cluster_start_s": round(started.seconds, 2), "first_run_s": round(first.seconds, 2)},
         _row(f"--on ray, 1 worker beside {workers}", alone, many, reading.rows, "1 such thread a worker"),
+        _row(f"--db, 1 process beside {workers}", *_processes(reading, runs, workers), reading.rows, _MACHINE),
     ]
+
+
+_MACHINE = "what the cores allow: each process reads all the logs with 1 such thread"
+
+
+def _processes(reading: _Reading, runs: int, workers: int) -> tuple[list[_Took], list[_Took]]:
+    """Seconds for all the logs in one process, and as many times the logs in as many processes, by their number."""
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+
+        def took(at_once: int) -> _Took:
+            reading.done += at_once
+            names = [str(reading.root / f"{reading.done - k}.duckdb") for k in range(at_once)]
+            with _timed() as whole:
+                for rows in pool.map(_confined, names, [str(reading.logs)] * at_once):
+                    _check(rows, reading.rows)
+            return _Took(whole.seconds / at_once)
+
+        took(workers)  # the processes load what they need
+        rounds = [(took(1), took(workers)) for _ in range(runs)]
+    return [one for one, _ in rounds], [many for _, many in rounds]
+
+
+def _confined(db: str, logs: str) -> dict[str, Any]:
+    with tasks.confined(1), connect(Path(db)) as store:
+        return ingest(store, [logs])
 
 
 @dataclass(slots=True)
