@@ -81,6 +81,17 @@ def test_folder_and_database_tell_the_same(tmp_path: Path, files: list[Path]) ->
     assert again["window"] == got["window"]
 
 
+def test_names_longer_than_a_file_system_takes(tmp_path: Path) -> None:
+    names = ["機" * 30, "機" * 29 + "械", "a" * 300, "a" * 301, "é" * 41]
+    path = tmp_path / "gw.jsonl"
+    path.write_text("".join(json.dumps(logs.row(n, model=names[n % 5], route=names[n % 3])) + "\n" for n in range(60)))
+    expected = logs.read(path, db=tmp_path / "a.duckdb")
+    got = into(tmp_path / "out", path)
+    assert got | {"database": ""} == expected | {"database": ""}
+    same(tmp_path / "out", tmp_path / "a.duckdb")
+    assert len({part.parent for part in (tmp_path / "out" / "rows").rglob("*.parquet")}) >= 15
+
+
 def test_lines_without_ids_count_once_a_file(tmp_path: Path) -> None:
     """Two names of one file are one file, and a copy that has grown goes on where it was."""
     first, second, grown = (tmp_path / name for name in ("a.jsonl", "b.jsonl", "c.jsonl"))

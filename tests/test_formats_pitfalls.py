@@ -110,6 +110,27 @@ def test_plain_eligibility_fields() -> None:
     assert (state["stored_state"], many["n_choices"]) == (True, 4)
 
 
+@pytest.mark.parametrize("format_name", ["plain", "plain_units"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("streamed", True),
+        ("tools_offered", True),
+        ("cache_hit", True),
+        ("stored_state", True),
+        ("sticky_session", True),
+        ("batch", True),
+        ("n_choices", 4),
+    ],
+)
+def test_what_rules_a_copy_out_is_read_by_our_own_name(format_name: str, name: str, value: object) -> None:
+    e2e = {"e2e_ms": 1000} if format_name == "plain" else {"e2e": "1s"}
+    (row,) = rows(
+        format_name, [json.dumps({"ts": TS, "request_id": "q", "replica": "a", "status": 200, name: value, **e2e})]
+    )
+    assert row[name] == value
+
+
 def test_plain_huge_numbers() -> None:
     found = plain(
         {"ts": 1763632801, "request_id": 9007199254740993}, {"ts": 1763632802000, "request_id": 9007199254740992}, {"ts": 1763632803000000},

@@ -18,6 +18,7 @@ from hedgectl.ingest.ledger import Entry, Ledger
 from hedgectl.place import Place, place
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"  # as every reader of such folders takes it
+_LONGEST, _KEPT = 200, 120
 _BY = ("model", "route", "pool", "hour")
 
 
@@ -99,11 +100,19 @@ def _rows(memory: store.Store, where: Place, folder: Path) -> tuple[Part, ...]:
     parts = []
     for file in made:
         scope = dict(zip(_BY, scopes[int(file.parent.name.removeprefix("part="))], strict=True))
-        under = "/".join(f"{k}={_NULL if v is None else quote(v, safe='')}" for k, v in scope.items())
+        under = "/".join(f"{k}={_NULL if v is None else _folder(v)}" for k, v in scope.items())
         name, rows, size = f"rows/{under}/{digest(file)}.parquet", int(counted[str(file)]), file.stat().st_size
         where.add(name, file)
         parts.append(Part(name, rows, **scope, bytes=size))
     return tuple(sorted(parts, key=lambda part: part.name))
+
+
+def _folder(value: str) -> str:
+    """The name of a folder for a value. File systems take 255 bytes, and a letter can be nine; the part's own entry has it whole."""
+    name = quote(value, safe="")
+    if len(name) > _LONGEST:
+        name = f"{name[:_KEPT]}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return name
 
 
 def _table(memory: store.Store, where: Place, folder: Path, table: str, under: str) -> str | None:
