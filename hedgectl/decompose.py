@@ -29,6 +29,8 @@ MIN_SCALE_ROWS = 100
 MAX_SCALE_ERROR = 0.15
 MAX_SKEW_SHARE = 0.001  # of logged first tokens; up to here a clock was set, beyond there are two
 
+FASTEST_TOKENS_PER_S = 10_000  # of one answer; the fastest hardware of today gives a third of it
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -188,6 +190,7 @@ def prepare(con: Connection, selection: Selection | None = None) -> Prepared:
         *_turns(con),
         *_folded(con),
         *_copies_limited(con),
+        *_too_fast(con),
         *join.notes(join.counts(con)),
     ]
     return Prepared(
@@ -229,6 +232,18 @@ def _copies_limited(con: Connection) -> list[dict[str, Any]]:
     calls = len(con.execute(sql.text("check/quota_after_copy")).fetchall())
     text = f"hedging may be eating the quota: a rate limit (429) refused {copies} copies, and {calls} ordinary calls within a minute after one"
     return [note("quota_after_copy", text, level="warning", share=None)]
+
+
+def _too_fast(con: Connection) -> list[dict[str, Any]]:
+    """A warning if the usual answer is written faster than engines can: every delay of a policy would be in the wrong unit too."""
+    speed = row(con, "decompose/speed")["tokens_per_s"]
+    if speed is None or speed <= FASTEST_TOKENS_PER_S:
+        return []
+    text = (
+        f"half of the answers get more than {speed:,.0f} tokens a second, which no engine does: are the durations in the unit that their "
+        "field names (--unit, or a mapping with e2e_s), or do they come from a response cache (log cache_hit)?"
+    )
+    return [note("unit_doubtful", text, level="warning", share=None)]
 
 
 def _folded(con: Connection) -> list[dict[str, Any]]:

@@ -80,6 +80,7 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
     "no_arrival": [{"arrival_ns": None}],
     "answer_without_time": [{"e2e_ns": None, "ttft_ns": None, "queue_ns": None}],
     "weight": [{"weight": 0.5}],
+    "faster_than_engines": [{"e2e_ns": 1_900_000, "ttft_ns": None, "queue_ns": None}],
     "cost": [{"currency": None}],
     "hour_shift": [
         {"request_id": f"x{i}", "file_id": f, "arrival_ns": START_NS + i * S + f * 3600 * S, "attempt_no": f}

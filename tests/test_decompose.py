@@ -214,3 +214,14 @@ def test_a_report_runs_on_prepared_tables(name: str) -> None:
                 "delay_p50_ms": 600.0,
             }
         ]
+
+
+@pytest.mark.parametrize(("e2e_ns", "doubtful"), [(1300 * MS, False), (1_300_000, True), (1_300, True)])
+def test_answers_that_no_engine_writes_so_fast_are_told(e2e_ns: int, doubtful: bool) -> None:
+    # seconds that stand in a field of milliseconds: every delay of a policy would be as wrong
+    rows = [at(k * 1000, e2e_ns=e2e_ns, completion_tokens=90 + k) for k in range(9)]
+    cached = [at(k, e2e_ns=MS // 10, completion_tokens=500, cache_hit=True) for k in range(20)]
+    with log([*rows, *cached]) as con:
+        told = {note["code"]: note["level"] for note in decompose.prepare(con).notes}
+    assert ("unit_doubtful" in told) == doubtful
+    assert told.get("unit_doubtful", "warning") == "warning"
