@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from hedgectl import sql, store
@@ -33,11 +38,36 @@ def run(con: DuckDBPyConnection, text: str, *, tz: str | None = None) -> tuple[l
         names: dict[str, str | None] = {
             name: (tz or "UTC") if name == "tz" else None for name in parsed[0].named_parameters
         }
-        found = con.execute(statement, names or None)
+        with _interruptible(con):
+            found = con.execute(statement, names or None)
     except store.sql_error() as error:
         raise UsageError(f"the query fails: {str(error).splitlines()[0]}", hint=_HINT) from None
     columns = [d[0] for d in found.description or []]
     return columns, [[_plain(v) for v in row] for row in found.fetchall()]
+
+
+@contextlib.contextmanager
+def _interruptible(con: DuckDBPyConnection) -> Iterator[None]:
+    """Lets a signal end the query too: DuckDB waits for its threads first, and one in a large product looks up only when interrupted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        con.interrupt()
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+
+    heeded = [number for number, handler in before.items() if callable(handler)]
+    for number in heeded:
+        signal.signal(number, heard)
+    try:
+        yield
+    finally:
+        for number in heeded:
+            signal.signal(number, before[number])
 
 
 def _plain(value: Any) -> Any:
