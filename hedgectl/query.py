@@ -52,22 +52,20 @@ def _interruptible(con: DuckDBPyConnection) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    given = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in given.items() if callable(handler)}
 
     def heard(number: int, frame: FrameType | None) -> None:
         con.interrupt()
-        handler = before[signal.Signals(number)]
-        if callable(handler):
-            handler(number, frame)
+        before[signal.Signals(number)](number, frame)
 
-    heeded = [number for number, handler in before.items() if callable(handler)]
-    for number in heeded:
+    for number in before:
         signal.signal(number, heard)
     try:
         yield
     finally:
-        for number in heeded:
-            signal.signal(number, before[number])
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _plain(value: Any) -> Any:
