@@ -28,7 +28,7 @@ SLACK_NS = 3_600_000_000_000  # attempts this far outside the window may still b
 MIN_SCALE_ROWS = 100
 MAX_SCALE_ERROR = 0.15
 MAX_SKEW_SHARE = 0.001  # of logged first tokens; up to here a clock was set, beyond there are two
-FASTEST_TOKENS_PER_S = 10_000  # of one answer, as in check/faster_than_engines; the fastest hardware of today gives a third of it
+FASTEST_TOKENS_PER_S = 10_000  # of one answer (check/faster_than_engines too); the fastest hardware gives a third of it
 
 
 @dataclass(frozen=True, slots=True)
